@@ -1,0 +1,1 @@
+"""Tables, statements and predicates: knows the schema, does no I/O."""

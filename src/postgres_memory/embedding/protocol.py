@@ -1,0 +1,31 @@
+"""The contract every embedder fulfils."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors. ``name`` identifies the embedding space its vectors live in.
+
+    Two embedders whose vectors cannot be compared must have different names. ``dimensions`` is the length of every
+    vector.
+    """
+
+    @property
+    def name(self) -> str:
+        """Which embedder this is; stable between processes and releases."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """The length of every vector it returns."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per text, in the order of ``texts``."""
+        ...
