@@ -85,9 +85,14 @@ class Cluster:
         return server
 
     def stop(self) -> None:
-        """Stop the server, if it runs, in the fast mode: open transactions are rolled back."""
+        """Stop the server, if it runs, in the fast mode: open transactions are rolled back.
+
+        A server that recovers from a crash may never get to it. It is stopped at once, and recovers at its next start.
+        """
         if self.running() is not None:
             done = self._pg_ctl("stop", "-m", "fast")
+            if done.returncode != 0 and self.running() is not None:
+                done = self._pg_ctl("stop", "-m", "immediate")
             if done.returncode != 0 and self.running() is not None:
                 raise EmbeddedServerError(self._report("The embedded server did not stop", done))
         self._remove_socket_folder()

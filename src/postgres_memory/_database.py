@@ -1,0 +1,351 @@
+"""Connections: opening, borrowing, running statements, transactions, and the driver's errors in our words.
+
+Knows no table. Whoever needs the schema checked or read at opening gives a callback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import asyncpg
+
+from ._validation import check_limit
+from .config import Dsn
+from .errors import (
+    ClosedError,
+    ConfigurationError,
+    DatabaseError,
+    DatabaseTimeoutError,
+    DatabaseUnavailableError,
+    EventLoopError,
+    InvalidValueError,
+    NotMigratedError,
+    PostgresMemoryError,
+)
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    from ._sql.compile import Statement
+
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    Pool = asyncpg.Pool[asyncpg.Record]
+
+OpenedT = TypeVar("OpenedT")
+
+#: What asyncpg raises for reasons outside the caller's code. `InternalClientError` (a bare Exception) can follow a
+#: lost connection; a TimeoutError is an OSError.
+DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
+_UNAVAILABLE = {"57P01", "57P02", "57P03", "53300"}
+#: How much of a COPY is handed to the driver at a time.
+_PIECE = 1 << 18
+_NO_SUCH_TABLE = {"42P01", "3F000"}
+
+_TRANSACTION = ("BEGIN", "COMMIT", "ROLLBACK")
+_SAVEPOINT = (
+    "SAVEPOINT postgres_memory",
+    "RELEASE SAVEPOINT postgres_memory",
+    "ROLLBACK TO SAVEPOINT postgres_memory; RELEASE SAVEPOINT postgres_memory",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """How many connections a pool of our own keeps."""
+
+    min_size: int = 1
+    max_size: int = 10
+
+    def __post_init__(self) -> None:
+        check_limit(self.min_size, "pool_min_size")
+        if check_limit(self.max_size, "pool_max_size") < max(1, self.min_size):
+            raise InvalidValueError("pool_max_size", "must be at least 1, and not less than pool_min_size")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCounts:
+    """The connections of a pool: how many there are, how many work, and how many there may be."""
+
+    size: int
+    in_use: int
+    max_size: int
+
+
+class Database(Generic[OpenedT]):
+    """One pool, opened at the first use on the running event loop.
+
+    ``find_dsn`` names the database when it opens; with a ``pool`` given, that one is borrowed and never closed.
+    ``on_open`` runs once on the first connection; what it returns is `opened`, for the statements that follow.
+    """
+
+    def __init__(
+        self,
+        *,
+        pool: Pool | None,
+        find_dsn: Callable[[], Awaitable[Dsn]],
+        on_open: Callable[[Connection], Awaitable[OpenedT]],
+        on_close: Callable[[], Awaitable[None]],
+        options: PoolOptions,
+    ) -> None:
+        self._borrowed = pool
+        self._find_dsn = find_dsn
+        self._on_open = on_open
+        self._on_close = on_close
+        self._options = options
+        self._pool: Pool | None = None
+        self._opened: OpenedT | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening: asyncio.Lock | None = None
+        self._closed = False
+        self._waiting = 0
+        self._nobody_waits = asyncio.Event()
+
+    async def opened(self) -> OpenedT:
+        """Open if need be and return what ``on_open`` returned."""
+        self.refuse_if_closed()
+        opening = self._bind()
+        if self._opened is None:
+            return await self._open(opening)
+        return self._opened
+
+    def refuse_if_closed(self) -> None:
+        """Raise ClosedError after `close`."""
+        if self._closed:
+            raise ClosedError("this object was closed; make a new one")
+
+    def _bind(self) -> asyncio.Lock:
+        """Bind this object to the running event loop; while nothing is open, it may still move to another one."""
+        loop = asyncio.get_running_loop()
+        # Private to asyncpg, and looked at gently: without it, the driver's errors are less clear, nothing else.
+        if getattr(self._borrowed, "_loop", loop) is not loop:
+            raise EventLoopError("the borrowed pool belongs to another event loop; make a pool for each loop")
+        if self._opening is None or self._loop is not loop:
+            if self._opened is not None or (self._opening is not None and self._opening.locked()):
+                raise EventLoopError(
+                    "this object was opened on another event loop; make one for each loop, or use it on its own"
+                )
+            self._loop, self._opening = loop, asyncio.Lock()
+        return self._opening
+
+    async def _open(self, opening: asyncio.Lock) -> OpenedT:
+        async with opening:
+            self.refuse_if_closed()
+            if self._opened is None:
+                pool = self._borrowed or await self._create_pool()
+                try:
+                    with translated():
+                        async with pool.acquire() as connection:
+                            opened = await self._on_open(connection)
+                    self.refuse_if_closed()
+                except BaseException:
+                    if pool is not self._borrowed:
+                        pool.terminate()
+                    raise
+                self._pool, self._opened = pool, opened
+            return self._opened
+
+    async def _create_pool(self) -> Pool:
+        dsn = await self._find_dsn()
+        # Not chained: the driver's message about a DSN may repeat a part of the password.
+        with translated(), suppress(ValueError):
+            return await asyncpg.create_pool(
+                dsn.value,
+                min_size=self._options.min_size,
+                max_size=self._options.max_size,
+                # The reset query costs a round trip per call. Nothing of ours outlives a transaction, so there
+                # is nothing to reset.
+                reset=_no_reset,
+            )
+        raise unreadable(dsn)
+
+    async def close(self) -> None:
+        """Close what was made here, after the calls that hold a connection. Idempotent."""
+        opening = self._bind()
+        self._closed = True
+        async with opening:  # what is being opened, or closed by another task, comes first
+            pool, self._pool, self._opened = self._pool, None, None
+            try:
+                if pool is not None and pool is not self._borrowed:
+                    while self._waiting:
+                        self._nobody_waits.clear()
+                        await self._nobody_waits.wait()
+                    await pool.close()
+            finally:
+                await self._on_close()
+
+    async def fetch(
+        self, statement: Statement, parameters: Mapping[str, Any], connection: Connection | None = None
+    ) -> list[asyncpg.Record]:
+        """Run ``statement`` on ``connection``, or on one of the pool, and return its rows."""
+        arguments = [parameters[name] for name in statement.parameters]
+        try:
+            if connection is not None:
+                return await connection.fetch(statement.sql, *arguments)
+            pool = self._pool
+            assert pool is not None
+            own = await self._acquire(pool)
+            try:
+                return await own.fetch(statement.sql, *arguments)
+            finally:
+                await pool.release(own)
+        except DRIVER_ERRORS as error:
+            raise translate(error) from error
+
+    async def copy(
+        self, connection: Connection, table: tuple[str, str], columns: Sequence[str], data: bytes
+    ) -> None:
+        """Load rows in the binary COPY format into ``table``, a schema and a name."""
+        schema, name = table
+        with translated():
+            await connection.copy_to_table(
+                name, schema_name=schema, columns=list(columns), source=_pieces(data), format="binary"
+            )
+
+    async def _acquire(self, pool: Pool) -> PoolConnectionProxy[asyncpg.Record]:
+        """Take a connection. Who still waits for one when this object is closed gets none.
+
+        The pool itself would close the connection under its new holder, or open another one.
+        """
+        self._waiting += 1
+        try:
+            connection = await pool.acquire()
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._nobody_waits.set()
+        if self._closed:
+            await pool.release(connection)
+            self.refuse_if_closed()
+        return connection
+
+    @asynccontextmanager
+    async def _lent(self, pool: Pool) -> AsyncIterator[Connection]:
+        with translated():
+            connection = await self._acquire(pool)
+        try:
+            yield connection
+        except BaseException:
+            with suppress(*DRIVER_ERRORS):
+                await pool.release(connection)
+            raise
+        with translated():
+            await pool.release(connection)
+
+    @asynccontextmanager
+    async def acquired(self) -> AsyncIterator[Connection]:
+        """Lend a connection of the pool. Errors of the body pass as they are."""
+        await self.opened()
+        pool = self._pool
+        assert pool is not None
+        async with self._lent(pool) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def unchecked(self, connection: Connection | None = None) -> AsyncIterator[Connection]:
+        """Lend a connection also where ``on_open`` refuses the database: the caller's, a pool's, or one of its own."""
+        pool = self._pool or self._borrowed
+        if connection is not None:
+            yield connection
+        elif pool is not None:
+            async with self._lent(pool) as own:
+                yield own
+        else:
+            single = await self._connect()
+            try:
+                yield single
+            finally:
+                with suppress(*DRIVER_ERRORS):
+                    await single.close()
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        self.refuse_if_closed()
+        dsn = await self._find_dsn()
+        with translated(), suppress(ValueError):
+            return await asyncpg.connect(dsn.value)
+        raise unreadable(dsn)
+
+    def pool_counts(self) -> PoolCounts | None:
+        """Return how many connections the pool has, if it is open."""
+        pool = self._pool or self._borrowed
+        if pool is None:
+            return None
+        return PoolCounts(pool.get_size(), pool.get_size() - pool.get_idle_size(), pool.get_max_size())
+
+    @asynccontextmanager
+    async def transaction(self, connection: Connection | None = None) -> AsyncIterator[Connection]:
+        """Run the body in a transaction on a connection of the pool, or on the caller's ``connection``.
+
+        Where the caller is in a transaction, it is a savepoint. Errors of the body pass as they are.
+        """
+        if connection is None:
+            async with self.acquired() as own, self.transaction(own):
+                yield own
+            return
+        await self.opened()
+        begin, commit, rollback = _SAVEPOINT if connection.is_in_transaction() else _TRANSACTION
+        with translated():
+            await connection.execute(begin)
+        try:
+            yield connection
+            with translated():
+                outcome = await connection.execute(commit)
+        except BaseException:
+            # A lost connection cannot roll back, and need not: the server does. What the body raised is what counts.
+            with suppress(*DRIVER_ERRORS):
+                await connection.execute(rollback)
+            raise
+        if outcome == "ROLLBACK":
+            # The server answers so, without an error, when a statement had failed.
+            raise DatabaseError(
+                "the transaction was rolled back: a statement in it had failed, or was cancelled, and that error did "
+                "not leave the block",
+                sqlstate="25P02",
+            )
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), _PIECE):
+        yield data[start : start + _PIECE]
+
+
+def unreadable(dsn: Dsn) -> ConfigurationError:
+    """Return the error for a DSN that the driver cannot read."""
+    return ConfigurationError(f"the DSN {dsn} cannot be read; is every special character percent-encoded?")
+
+
+async def _no_reset(_: object) -> None:
+    """Reset nothing."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's errors into ours, whatever the body awaits."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        if isinstance(error, PostgresMemoryError):
+            raise  # DatabaseTimeoutError is an OSError too
+        raise translate(error) from error
+
+
+def translate(error: Exception) -> PostgresMemoryError:
+    """Return the driver's ``error`` in our words: the server's message, without its DETAIL, which shows rows."""
+    if isinstance(error, TimeoutError):
+        return DatabaseTimeoutError("no answer came in time; if this was a write, its outcome is unknown")
+    if not isinstance(error, asyncpg.PostgresError):
+        text = f"the connection failed: {type(error).__name__}: {error}"
+        return DatabaseError(text) if isinstance(error, ValueError) else DatabaseUnavailableError(text)
+    code = error.sqlstate or ""
+    message = f"{error.args[0] if error.args else type(error).__name__} (SQLSTATE {code})"
+    if code in _NO_SUCH_TABLE:
+        return NotMigratedError(f"{message}; run: postgres-memory migrate", schema="")
+    if code == "57014":
+        return DatabaseTimeoutError(message, sqlstate=code)
+    if code in _UNAVAILABLE or code.startswith("08"):
+        return DatabaseUnavailableError(message, sqlstate=code)
+    return DatabaseError(message, sqlstate=code)
