@@ -79,7 +79,8 @@ def _rank(counts: list[int], norm2: int, stored: _Stored) -> _Ranked:
     # Counts are never negative, so dot**2 / norm2 is in the order of the cosine; the query's norm is the same
     # for all.
     key = (dot * dot << _SCALE_BITS) // stored.norm2
-    return _Ranked(key, dot / math.sqrt(norm2 * stored.norm2), stored)
+    # Dividing int by int rounds once. From the key's fraction, so that scores are never out of order.
+    return _Ranked(key, math.sqrt(dot * dot / stored.norm2 / norm2), stored)
 
 
 def _key(row: _Ranked) -> int:

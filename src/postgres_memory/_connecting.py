@@ -1,0 +1,104 @@
+"""From what the caller named (a DSN, a pool, nothing) to an opened database with the schema this code needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ._database import Database, PoolOptions
+from .config import Dsn, check_schema, dsn_from_environment, parse_dsn
+from .errors import ConfigurationError, InvalidTypeError, UsageError
+
+if TYPE_CHECKING:
+    from ._database import Connection, Pool
+    from ._embedded import EmbeddedServer
+    from ._sql.compile import Catalog
+
+
+@dataclass(slots=True)
+class Connecting:
+    """One way to the database. ``source`` describes it without a password."""
+
+    schema: str
+    dsn: Dsn | None
+    pool: Pool | None
+    options: PoolOptions
+    server: EmbeddedServer | None = None
+    database: Database[Catalog] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.database = Database(
+            pool=self.pool,
+            find_dsn=self.find_dsn,
+            on_open=self._check_schema,
+            on_close=self._stop_server,
+            options=self.options,
+        )
+
+    @property
+    def source(self) -> str:
+        """What is shown of it: a DSN without its password, or what kind of thing it is."""
+        if self.pool is not None:
+            return "a borrowed pool"
+        return "no DSN" if self.dsn is None else repr(self.dsn.masked)
+
+    async def find_dsn(self) -> Dsn:
+        """Return the DSN given, or the environment's, or that of the embedded server, started and migrated."""
+        if self.dsn is None:
+            self.dsn = dsn_from_environment()
+        if self.dsn is None:
+            dsn = await self._start_server()
+            await self._migrate(dsn)
+            self.dsn = dsn
+        return self.dsn
+
+    async def _start_server(self) -> Dsn:
+        from ._embedded import EmbeddedServer, binaries
+
+        try:
+            binaries()
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                "no database: pass a DSN, or set POSTGRES_MEMORY_DSN or DATABASE_URL, or install the embedded "
+                f"PostgreSQL ({error})"
+            ) from error
+        if self.server is None:
+            self.server = EmbeddedServer()
+        return Dsn(await self.server.start())
+
+    async def _stop_server(self) -> None:
+        if self.server is not None:
+            await self.server.stop()
+
+    async def migrate(self) -> str:
+        """Migrate the database that `find_dsn` names, on a connection of its own."""
+        self.database.refuse_if_closed()
+        if self.pool is not None:
+            raise UsageError(
+                "migrate() needs a DSN of its own: migrating on a borrowed pool would hold one of its connections; "
+                "use PostgresMemory(dsn).migrate() or the command postgres-memory migrate"
+            )
+        return await self._migrate(await self.find_dsn())
+
+    async def _migrate(self, dsn: Dsn) -> str:
+        from .migrations import migrate
+
+        return await migrate(dsn, schema=self.schema)
+
+    async def _check_schema(self, connection: Connection) -> Catalog:
+        from ._sql.compile import catalog
+        from .migrations import check_schema_revision
+
+        return catalog(self.schema, await check_schema_revision(connection, self.schema))
+
+
+def connect(dsn: str | Pool | None, schema: str, options: PoolOptions) -> Connecting:
+    """Return the way to what ``dsn`` names. Opens nothing."""
+    check_schema(schema)
+    if dsn is None:
+        return Connecting(schema, None, None, options)
+    if isinstance(dsn, str):
+        return Connecting(schema, parse_dsn(dsn), None, options)
+    if not hasattr(dsn, "acquire") or not hasattr(dsn, "release"):
+        raise InvalidTypeError("dsn", f"must be a str, an asyncpg pool or None, not {type(dsn).__name__}")
+    return Connecting(schema, None, dsn, options)

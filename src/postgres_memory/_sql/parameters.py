@@ -1,0 +1,88 @@
+"""Typed parameters, each bound as a type of PostgreSQL's own and cast to what the column needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Boolean,
+    Cast,
+    DateTime,
+    Double,
+    Integer,
+    Interval,
+    LargeBinary,
+    Text,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.sql.elements import ColumnElement
+
+from .schema import Tables
+
+
+def text_parameter(name: str) -> BindParameter[str]:
+    """Return a text parameter."""
+    return bindparam(name, type_=Text())
+
+
+def number_parameter(name: str) -> BindParameter[int]:
+    """Return a bigint parameter."""
+    return bindparam(name, type_=BigInteger())
+
+
+def json_parameter(name: str) -> Cast[Any]:
+    """Return a parameter of JSON text, as jsonb."""
+    return cast(bindparam(name, type_=Text()), JSONB())
+
+
+def counts_parameter(name: str, tables: Tables) -> Cast[Any]:
+    """Return a parameter of shingle counts (a list of int), as a vector."""
+    return cast(bindparam(name, type_=ARRAY(Integer())), tables.vector())
+
+
+def once(expression: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return ``expression`` as a scalar subquery, which PostgreSQL evaluates once per statement, not per row.
+
+    A generic plan does not fold a cast parameter, and would convert the query vector again for every memory.
+    """
+    return select(expression).scalar_subquery()
+
+
+def boolean_parameter(name: str) -> BindParameter[bool]:
+    """Return a boolean parameter."""
+    return bindparam(name, type_=Boolean())
+
+
+def bytes_parameter(name: str) -> BindParameter[bytes]:
+    """Return a bytea parameter."""
+    return bindparam(name, type_=LargeBinary())
+
+
+def float_parameter(name: str) -> BindParameter[float]:
+    """Return a double precision parameter."""
+    return bindparam(name, type_=Double())
+
+
+def seconds(duration: ColumnElement[float]) -> ColumnElement[timedelta]:
+    """Return an interval of so many seconds."""
+    zero: ColumnElement[int] = literal_column("0")
+    return func.make_interval(zero, zero, zero, zero, zero, zero, duration, type_=Interval)
+
+
+def time_parameter(name: str) -> BindParameter[datetime]:
+    """Return a timestamptz parameter."""
+    return bindparam(name, type_=DateTime(timezone=True))
+
+
+def texts_parameter(name: str) -> BindParameter[Sequence[str]]:
+    """Return a text[] parameter."""
+    return bindparam(name, type_=ARRAY(Text()))

@@ -1,0 +1,77 @@
+"""Statements on the conversation log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Delete,
+    Insert,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    column,
+    delete,
+    func,
+    insert,
+    select,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from .parameters import number_parameter, text_parameter
+from .schema import Tables
+
+
+def add_messages(tables: Tables) -> Insert:
+    """Append messages (an array of JSON texts) in the order given."""
+    messages = tables.session_messages
+    given = (
+        func.unnest(bindparam("messages", type_=ARRAY(Text())))
+        .table_valued(column("message", Text), with_ordinality="position", name="given")
+        .render_derived()
+    )
+    rows = select(
+        text_parameter("namespace"), text_parameter("session_id"), cast(given.c.message, JSONB)
+    ).order_by(given.c.position)
+    return insert(messages).from_select(
+        [messages.c.namespace, messages.c.session_id, messages.c.message], rows, include_defaults=False
+    )
+
+
+def get_messages(tables: Tables) -> Select[Any]:
+    """Return every message of a session, oldest first."""
+    messages = tables.session_messages
+    return (
+        select(cast(messages.c.message, Text).label("message"))
+        .where(
+            messages.c.namespace == text_parameter("namespace"),
+            messages.c.session_id == text_parameter("session_id"),
+        )
+        .order_by(messages.c.seq)
+    )
+
+
+def get_last_messages(tables: Tables) -> Select[Any]:
+    """Return the last ``limit`` messages of a session, oldest first."""
+    messages = tables.session_messages
+    last = (
+        select(messages.c.seq, messages.c.message)
+        .where(
+            messages.c.namespace == text_parameter("namespace"),
+            messages.c.session_id == text_parameter("session_id"),
+        )
+        .order_by(messages.c.seq.desc())
+        .limit(number_parameter("limit"))
+        .subquery("last")
+    )
+    return select(cast(last.c.message, Text).label("message")).order_by(last.c.seq)
+
+
+def clear_messages(tables: Tables) -> Delete:
+    """Delete every message of a session."""
+    messages = tables.session_messages
+    return delete(messages).where(
+        messages.c.namespace == text_parameter("namespace"),
+        messages.c.session_id == text_parameter("session_id"),
+    )

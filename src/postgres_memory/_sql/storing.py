@@ -1,0 +1,38 @@
+"""Statements that write memories."""
+
+from __future__ import annotations
+
+from sqlalchemy import Delete, Insert, delete, select
+from sqlalchemy.dialects.postgresql import insert
+
+from .parameters import counts_parameter, json_parameter, text_parameter
+from .schema import Tables
+
+
+def store_memory(tables: Tables) -> Insert:
+    """Insert one memory and what it is ranked by, in one statement."""
+    stored = (
+        insert(tables.memories)
+        .values(
+            namespace=text_parameter("namespace"),
+            id=text_parameter("id"),
+            content=text_parameter("content"),
+            metadata=json_parameter("metadata"),
+        )
+        .returning(tables.memories.c.namespace, tables.memories.c.seq)
+        .cte("stored")
+    )
+    hashes = tables.memory_hash_embeddings
+    return (
+        insert(hashes)
+        .from_select(
+            [hashes.c.namespace, hashes.c.seq, hashes.c.embedding],
+            select(stored.c.namespace, stored.c.seq, counts_parameter("counts", tables)),
+        )
+        .add_cte(stored)
+    )
+
+
+def clear_memories(tables: Tables) -> Delete:
+    """Delete every memory of a namespace."""
+    return delete(tables.memories).where(tables.memories.c.namespace == text_parameter("namespace"))

@@ -1,0 +1,113 @@
+"""A TCP proxy before the server: counts round trips, is down, or answers nothing, as a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from ..conftest import Database
+
+_READY_FOR_QUERY = b"Z"
+
+
+@dataclass(slots=True)
+class Proxy:
+    """``silent`` connections are accepted and never answered; ``delay`` is added to each answer, in seconds."""
+
+    database: Database
+    port: int = 0
+    silent: bool = False
+    delay: float = 0.0
+    round_trips: int = 0
+    connections: int = 0
+    sent: list[str] = field(default_factory=list)
+    _server: asyncio.Server | None = None
+    _links: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def dsn(self) -> str:
+        parts = urlsplit(self.database.dsn)
+        secret = f":{parts.password}" if parts.password else ""
+        user = unquote(parts.username or "postgres")
+        return (
+            f"postgresql://{quote(user)}{secret}@127.0.0.1:{self.port}/{self.database.name}?sslmode=disable"
+        )
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for link in self._links:
+            link.cancel()
+        await asyncio.gather(*self._links, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._links.add(task)
+        self.connections += 1
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            if self.silent:
+                await asyncio.Event().wait()
+            await self._link(reader, writer)
+        writer.close()
+        self._links.discard(task)
+
+    async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, questions = await self._connect()
+        to_server = asyncio.create_task(self._forward_questions(reader, questions))
+        try:
+            await self._forward_answers(answers, writer)
+        finally:
+            to_server.cancel()
+            questions.close()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        parts = urlsplit(self.database.dsn)
+        folder = parse_qs(parts.query).get("host", [""])[0]
+        if folder.startswith("/"):
+            return await asyncio.open_unix_connection(f"{folder}/.s.PGSQL.{parts.port or 5432}")
+        return await asyncio.open_connection(parts.hostname or "localhost", parts.port or 5432)
+
+    async def _forward_questions(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The first message, of the start-up, has no type.
+        await self._copy(reader, writer, typed=False)
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                self.sent.append((await self._copy(reader, writer)).decode())
+
+    async def _forward_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            kind = await self._copy(reader, writer)
+            if kind == _READY_FOR_QUERY:
+                self.round_trips += 1
+
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, typed: bool = True
+    ) -> bytes:
+        """Pass one message on and return its type."""
+        kind = await reader.readexactly(1) if typed else b""
+        length = await reader.readexactly(4)
+        body = await reader.readexactly(int.from_bytes(length, "big") - 4)
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        writer.write(kind + length + body)
+        await writer.drain()
+        return kind
+
+
+@asynccontextmanager
+async def proxied(database: Database) -> AsyncIterator[Proxy]:
+    proxy = Proxy(database)
+    await proxy.start()
+    try:
+        yield proxy
+    finally:
+        await proxy.stop()
