@@ -1,0 +1,1 @@
+"""One file per verb that ranks or reads, read from top to bottom."""

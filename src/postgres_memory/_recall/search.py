@@ -1,0 +1,40 @@
+"""`search`, the protocol's: exact cosine of hash embeddings, ties in insertion order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._context import Context
+from .._json import decode_metadata
+from .._validation import check_content, check_limit
+from ..embedding.counting import counts_of, squared_norm
+from ..protocol import entry_class
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+    from ..protocol import MemoryEntry
+
+
+async def search(context: Context, query: str, limit: int) -> list[MemoryEntry]:
+    """Validate, embed the query, rank in SQL, decode."""
+    text = check_content(query, "query", max_bytes=context.limits.content_bytes)
+    at_most = check_limit(limit)
+    if not at_most:
+        await context.ready()  # a closed object is an error here too
+        return []
+    rows = await rank(context, await counts_of(text), at_most)
+    await context.touch([row["id"] for row in rows])
+    entry = entry_class()
+    return [entry(content, decode_metadata(metadata), score) for content, metadata, score, _ in rows]
+
+
+async def rank(context: Context, counts: list[int], limit: int) -> list[Record]:
+    """Return content, metadata (JSON text), score and id of the nearest to ``counts``, best first."""
+    from .._sql.searching import SHORT_QUERY_SQUARED_NORM, search_long_query, search_short_query
+
+    norm = squared_norm(counts)
+    return await context.fetch(
+        search_short_query if norm <= SHORT_QUERY_SQUARED_NORM else search_long_query,
+        {"namespace": context.namespace, "counts": counts, "query_norm": float(norm), "limit": limit},
+    )

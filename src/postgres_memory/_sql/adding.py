@@ -1,0 +1,204 @@
+"""The statement that adds one whole memory: the row, what it is ranked by, and its relations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Double,
+    Insert,
+    Select,
+    TableValuedAlias,
+    Text,
+    and_,
+    case,
+    column,
+    func,
+    literal_column,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
+
+from .keys import content_key
+from .parameters import (
+    boolean_parameter,
+    counts_parameter,
+    float_parameter,
+    json_parameter,
+    seconds,
+    text_parameter,
+    texts_parameter,
+    time_parameter,
+)
+from .schema import Tables
+
+#: What the caller decides about a memory: columns, and parameters of the same names.
+GIVEN = {
+    "namespace": text_parameter,
+    "id": text_parameter,
+    "content": text_parameter,
+    "metadata": json_parameter,
+    "memory_type": text_parameter,
+    "status": text_parameter,
+    "importance": float_parameter,
+    "confidence": float_parameter,
+    "tags": texts_parameter,
+    "thread_id": text_parameter,
+    "session_id": text_parameter,
+    "owner": text_parameter,
+    "readers": texts_parameter,
+    "writers": texts_parameter,
+    "expires_at": time_parameter,
+}
+
+#: What the statement returns of the row, beside the missing targets.
+SET_BY_THE_SERVER = ("created_at", "updated_at", "expires_at", "version")
+
+#: What stays as it was when adding meets an existing id and updates it.
+_KEPT = {"namespace", "id", "created_at", "content_key"}
+
+
+def add_memory(tables: Tables, on_conflict: str, with_relations: bool) -> Select[Any]:
+    """Insert one memory, in one statement.
+
+    ``on_conflict`` is ``nothing`` (whatever the conflict, nothing is written) or ``update`` (by id). Returns one row:
+    the ``missing`` targets of relations (if there are any, nothing was written), and what the server set, null where
+    nothing was written.
+    """
+    parts = parts_of_adding(tables, on_conflict, with_relations)
+    one = select(literal_column("1").label("one")).subquery("one")
+    return (
+        select(parts.missing, *(parts.stored.c[name] for name in SET_BY_THE_SERVER))
+        .select_from(one.outerjoin(parts.stored, true()))
+        .add_cte(*parts.beside)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PartsOfAdding:
+    """The new memory's row, as stored; the array of missing targets; and what is written beside the row."""
+
+    stored: CTE
+    missing: ColumnElement[Any]
+    beside: tuple[CTE, ...]
+
+
+def parts_of_adding(
+    tables: Tables, on_conflict: str, with_relations: bool, replaced: CTE | None = None
+) -> PartsOfAdding:
+    """Return the parts of a statement that adds a memory, in place of ``replaced`` if that is one that is active."""
+    missing = _missing_targets(tables) if with_relations else None
+    stored = _stored(tables, on_conflict, missing, replaced)
+    beside = [_hashed(tables, stored, on_conflict).cte("hashed")]
+    if with_relations:
+        beside.append(_related(tables, stored).cte("related"))
+    return PartsOfAdding(stored, _missing_array(missing), tuple(beside))
+
+
+def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE | None) -> CTE:
+    memories = tables.memories
+    now = func.statement_timestamp()
+    values: dict[str, ColumnElement[Any]] = {name: parameter(name) for name, parameter in GIVEN.items()}
+    values["expires_at"] = func.coalesce(
+        time_parameter("expires_at"),
+        now + seconds(float_parameter("ttl_seconds")),
+    )
+    own_key = content_key(text_parameter("owner"), text_parameter("content"))
+    values["content_key"] = case((boolean_parameter("dedupe"), own_key))
+    values["created_at"] = func.coalesce(time_parameter("created_at"), now)
+    values["updated_at"] = now
+    if replaced is not None:
+        values["supersedes"] = replaced.c.id
+    row = select(*(value.label(name) for name, value in values.items()))
+    if replaced is not None:
+        row = row.where(replaced.c.status == literal_column("'active'"))
+    if missing is not None:
+        row = row.where(~select(literal_column("1")).select_from(missing).exists())
+    statement = insert(memories).from_select(list(values), row, include_defaults=False)
+    if on_conflict == "update":
+        changed: dict[str, Any] = {name: statement.excluded[name] for name in values if name not in _KEPT}
+        statement = statement.on_conflict_do_update(
+            index_elements=[memories.c.namespace, memories.c.id],
+            set_=changed
+            | {
+                "version": memories.c.version + literal_column("1"),
+                "content_key": _updated_key(tables, statement.excluded.content_key),
+            },
+        )
+    else:
+        statement = statement.on_conflict_do_nothing()
+    names = ("namespace", "id", "seq", "status", "expires_at", "created_at", "updated_at", "version")
+    return statement.returning(*(memories.c[name] for name in names)).cte("stored")
+
+
+def _updated_key(tables: Tables, given: ColumnElement[bytes]) -> ColumnElement[bytes]:
+    """Keep the key of a deduped memory true to its new content, and leave one that has none without."""
+    own = tables.memories.c.content_key
+    new = content_key(text_parameter("owner"), text_parameter("content"))
+    return case((given.is_not(None), given), (own.is_not(None), new))
+
+
+def _hashed(tables: Tables, stored: CTE, on_conflict: str) -> Insert:
+    hashes = tables.memory_hash_embeddings
+    names = ["namespace", "seq", "status", "expires_at", "embedding"]
+    rows = select(*(stored.c[name] for name in names[:-1]), counts_parameter("counts", tables))
+    statement = insert(hashes).from_select(names, rows, include_defaults=False)
+    if on_conflict != "update":
+        return statement
+    return statement.on_conflict_do_update(
+        index_elements=[hashes.c.namespace, hashes.c.seq],
+        set_={name: statement.excluded[name] for name in ("status", "expires_at", "embedding")},
+    )
+
+
+def given_relations() -> TableValuedAlias:
+    """Return the relations given as a JSON array of objects, one row each."""
+    return (
+        func.jsonb_to_recordset(json_parameter("relations"))
+        .table_valued(
+            column("target_id", Text),
+            column("relation_type", Text),
+            column("label", Text),
+            column("confidence", Double),
+            column("metadata", JSONB),
+            name="given",
+        )
+        .render_derived(with_types=True)
+    )
+
+
+def _missing_targets(tables: Tables) -> CTE:
+    """Find the targets that do not exist, but for the memory that is being added."""
+    given, memories = given_relations(), tables.memories
+    target = memories.alias("target")
+    exists: Select[Any] = select(literal_column("1")).where(
+        and_(target.c.namespace == text_parameter("namespace"), target.c.id == given.c.target_id)
+    )
+    return select(given.c.target_id).where(~exists.exists()).cte("missing")
+
+
+def _missing_array(missing: CTE | None) -> ColumnElement[Any]:
+    if missing is None:
+        return literal_column("NULL::text[]").label("missing")
+    ids = select(func.array_agg(missing.c.target_id)).scalar_subquery()
+    return ids.label("missing")
+
+
+def _related(tables: Tables, stored: CTE) -> Insert:
+    relations, given = tables.memory_relations, given_relations()
+    names = ["relation_type", "label", "target_id", "confidence", "metadata"]
+    rows = select(stored.c.namespace, stored.c.id, *(given.c[name] for name in names)).select_from(
+        stored.join(given, true())
+    )
+    statement = insert(relations).from_select(
+        ["namespace", "source_id", *names], rows, include_defaults=False
+    )
+    key = ["namespace", "source_id", "relation_type", "label", "target_id"]
+    return statement.on_conflict_do_update(
+        index_elements=[relations.c[name] for name in key],
+        set_={name: statement.excluded[name] for name in ("confidence", "metadata")},
+    )

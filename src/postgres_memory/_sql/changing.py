@@ -1,0 +1,124 @@
+"""Statements that change or remove memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    BindParameter,
+    ColumnElement,
+    Select,
+    UpdateBase,
+    case,
+    delete,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from .keys import content_key
+from .parameters import (
+    counts_parameter,
+    float_parameter,
+    json_parameter,
+    number_parameter,
+    text_parameter,
+    texts_parameter,
+    time_parameter,
+)
+from .records import RECORD_COLUMNS, select_records
+from .schema import Tables
+
+#: What `update` can set: columns, and parameters of the same names.
+CHANGEABLE: dict[str, Callable[[str], ColumnElement[Any]]] = {
+    "content": text_parameter,
+    "memory_type": text_parameter,
+    "importance": float_parameter,
+    "confidence": float_parameter,
+    "tags": texts_parameter,
+    "thread_id": text_parameter,
+    "session_id": text_parameter,
+    "owner": text_parameter,
+    "readers": texts_parameter,
+    "writers": texts_parameter,
+    "expires_at": time_parameter,
+    "metadata": json_parameter,
+}
+
+
+def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool) -> Select[Any]:
+    """Change columns of one memory if it is at the expected version, and what it is ranked by with them.
+
+    Returns one row: ``found``, the version before, null where there is no such memory, and the record after, null where
+    nothing was changed. Its embedding is the one before.
+    """
+    memories = tables.memories
+    before = (
+        select(memories.c.version)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id"))
+        .with_for_update()
+        .cte("before")
+    )
+    updated = _updated(tables, before, changed, merge_metadata)
+    one = select(literal_column("1").label("one")).subquery("one")
+    base = one.outerjoin(before, true()).outerjoin(updated, true())
+    statement = select_records(tables, updated, base=base).add_columns(before.c.version.label("found"))
+    if {"content", "expires_at"} & set(changed):
+        statement = statement.add_cte(_rehashed(tables, updated, changed))
+    return statement
+
+
+def _updated(tables: Tables, before: CTE, changed: tuple[str, ...], merge_metadata: bool) -> CTE:
+    memories = tables.memories
+    expected: BindParameter[int] = number_parameter("expected_version")
+    values: dict[str, Any] = {name: CHANGEABLE[name](name) for name in changed}
+    if "metadata" in values and merge_metadata:
+        values["metadata"] = memories.c.metadata.op("||", return_type=JSONB())(values["metadata"])
+    if {"content", "owner"} & set(changed):
+        new = content_key(values.get("owner", memories.c.owner), values.get("content", memories.c.content))
+        values["content_key"] = case((memories.c.content_key.is_not(None), new))
+    values["updated_at"] = func.statement_timestamp()
+    values["version"] = memories.c.version + literal_column("1")
+    return (
+        update(memories)
+        .where(
+            memories.c.namespace == text_parameter("namespace"),
+            memories.c.id == text_parameter("id"),
+            or_(expected.is_(None), before.c.version == expected),
+        )
+        .values(values)
+        .returning(*(memories.c[name] for name in RECORD_COLUMNS))
+        .cte("updated")
+    )
+
+
+def _rehashed(tables: Tables, updated: CTE, changed: tuple[str, ...]) -> CTE:
+    hashes = tables.memory_hash_embeddings
+    values: dict[str, Any] = {}
+    if "content" in changed:
+        values["embedding"] = counts_parameter("counts", tables)
+    if "expires_at" in changed:
+        values["expires_at"] = updated.c.expires_at
+    return (
+        update(hashes)
+        .where(hashes.c.namespace == updated.c.namespace, hashes.c.seq == updated.c.seq)
+        .values(values)
+        .returning(hashes.c.seq)
+        .cte("rehashed")
+    )
+
+
+def delete_memory(tables: Tables) -> UpdateBase:
+    """Delete one memory; return its id, so that of two callers one learns that it was the one."""
+    memories = tables.memories
+    return (
+        delete(memories)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id"))
+        .returning(memories.c.id)
+    )

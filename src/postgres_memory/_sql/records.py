@@ -1,0 +1,132 @@
+"""Reading whole records: the columns a record is made of, and the row turned into one."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from sqlalchemy import ColumnElement, FromClause, Select, Text, and_, cast, func, literal_column, select
+from sqlalchemy.dialects.postgresql import ARRAY, REAL, aggregate_order_by
+
+from .._json import decode_metadata
+from .._relation_json import decode_relations
+from ..embedding.hashing import normalize
+from ..records import (
+    MemoryPermissions,
+    MemoryRecord,
+    MemoryStatus,
+    MemoryType,
+    record_from_values,
+)
+from .keys import content_key
+from .parameters import text_parameter, texts_parameter
+from .schema import Tables
+
+
+class Row(Protocol):
+    """What is read by column name: asyncpg's Record, or a dict."""
+
+    def __getitem__(self, key: str, /) -> Any: ...
+
+
+_PLAIN = (
+    "id",
+    "content",
+    "namespace",
+    "created_at",
+    "updated_at",
+    "importance",
+    "confidence",
+    "thread_id",
+    "session_id",
+    "expires_at",
+    "supersedes",
+    "version",
+)
+
+_CONVERTED = ("memory_type", "status", "tags", "owner", "readers", "writers")
+
+#: Every column of a memory that `select_records` reads, for RETURNING clauses that feed it.
+RECORD_COLUMNS = (*_PLAIN, *_CONVERTED, "metadata", "seq")
+
+
+def select_records(
+    tables: Tables, memories: FromClause | None = None, *, base: FromClause | None = None
+) -> Select[Any]:
+    """Select whole records from ``memories``: the table itself, or something with its columns.
+
+    ``base`` is what stands in FROM, where that is more than ``memories``.
+    """
+    source = tables.memories if memories is None else memories
+    access, hashes = tables.memory_access, tables.memory_hash_embeddings
+    joined = (
+        (source if base is None else base)
+        .outerjoin(access, and_(access.c.namespace == source.c.namespace, access.c.id == source.c.id))
+        .outerjoin(hashes, and_(hashes.c.namespace == source.c.namespace, hashes.c.seq == source.c.seq))
+    )
+    return select(
+        *(source.c[name] for name in _PLAIN),
+        *(source.c[name] for name in _CONVERTED),
+        cast(source.c.metadata, Text).label("metadata"),
+        access.c.last_accessed,
+        func.coalesce(access.c.access_count, literal_column("0")).label("access_count"),
+        cast(hashes.c.embedding, ARRAY(REAL)).label("counts"),
+        _relations(tables, source).label("relations"),
+    ).select_from(joined)
+
+
+def _relations(tables: Tables, source: FromClause) -> ColumnElement[Any]:
+    """Return the relations that start at a memory as the text of a JSON array, null where there are none."""
+    relations = tables.memory_relations
+    item = func.jsonb_build_array(
+        relations.c.target_id,
+        relations.c.relation_type,
+        relations.c.confidence,
+        relations.c.metadata,
+        relations.c.label,
+    )
+    in_order = aggregate_order_by(
+        item,
+        relations.c.relation_type.collate("C"),
+        relations.c.label.collate("C"),
+        relations.c.target_id.collate("C"),
+    )
+    return (
+        select(cast(func.jsonb_agg(in_order), Text))
+        .where(relations.c.namespace == source.c.namespace, relations.c.source_id == source.c.id)
+        .scalar_subquery()
+    )
+
+
+def get_records(tables: Tables) -> Select[Any]:
+    """Select the records of some ids of a namespace, in no particular order."""
+    memories = tables.memories
+    return select_records(tables).where(
+        memories.c.namespace == text_parameter("namespace"),
+        memories.c.id == func.any(texts_parameter("ids")),
+    )
+
+
+def get_record_by_content_key(tables: Tables) -> Select[Any]:
+    """Select the record that holds the key of an owner's content."""
+    memories = tables.memories
+    return select_records(tables).where(
+        memories.c.namespace == text_parameter("namespace"),
+        memories.c.content_key == content_key(text_parameter("owner"), text_parameter("content")),
+        memories.c.status == literal_column("'active'"),
+    )
+
+
+def record_from_row(row: Row) -> MemoryRecord:
+    """Return the record a row of `select_records` holds."""
+    values = {name: row[name] for name in _PLAIN}
+    values["memory_type"] = MemoryType(row["memory_type"])
+    values["status"] = MemoryStatus(row["status"])
+    values["tags"] = tuple(row["tags"])
+    values["permissions"] = MemoryPermissions(row["owner"], tuple(row["readers"]), tuple(row["writers"]))
+    values["metadata"] = decode_metadata(row["metadata"])
+    values["last_accessed"] = row["last_accessed"]
+    values["access_count"] = row["access_count"]
+    counts = row["counts"]
+    values["embedding"] = None if counts is None else tuple(normalize(counts))
+    values["relations"] = decode_relations(row["relations"])
+    return record_from_values(values)

@@ -1,0 +1,1 @@
+"""One file per verb that writes, read from top to bottom."""

@@ -1,0 +1,18 @@
+"""`archive`: put a memory away without deleting it."""
+
+from __future__ import annotations
+
+from .._context import Context
+from .._recall.reading import read_record
+from .._validation import check_id
+from ..records import MemoryRecord
+
+
+async def archive(context: Context, id: str) -> MemoryRecord:
+    """Archive, whatever the status before, and return the record after; one that is archived stays as it is."""
+    from .._sql.lifecycle import archive_memory
+    from .._sql.records import record_from_row
+
+    check_id(id)
+    rows = await context.fetch(archive_memory, {"namespace": context.namespace, "id": id})
+    return record_from_row(rows[0]) if rows else await read_record(context, id)

@@ -1,0 +1,54 @@
+"""`restore`: a memory that was superseded or archived becomes active again."""
+
+from __future__ import annotations
+
+from .._context import Context
+from .._recall.reading import read_record
+from .._validation import check_id
+from ..errors import ConflictError, DatabaseError, NotFoundError
+from ..records import MemoryRecord, MemoryStatus
+
+#: Versions may change while they are being locked; then one looks again.
+_ATTEMPTS = 10
+_UNIQUE_VIOLATION = "23505"
+
+
+async def restore(context: Context, id: str) -> MemoryRecord:
+    """Restore and return the record after, or raise what stands in the way."""
+    from .._sql.lifecycle import restore_memory
+    from .._sql.records import record_from_row
+
+    check_id(id)
+    namespace = context.namespace
+    for _ in range(_ATTEMPTS):
+        try:
+            (row,) = await context.fetch(restore_memory, {"namespace": namespace, "id": id})
+        except DatabaseError as error:
+            if error.sqlstate != _UNIQUE_VIOLATION:
+                raise
+            text = "an active deduped memory has the same content"
+            raise ConflictError(text, namespace=namespace, id=id) from error
+        if row["stale"]:
+            continue
+        if row["found"] is None:
+            raise NotFoundError(namespace, (id,))
+        if row["found"] == MemoryStatus.ACTIVE:
+            return await read_record(context, id)
+        _refuse_second(namespace, id, row["overtaken"], row["rival"])
+        return record_from_row(row)
+    raise ConflictError("its versions keep changing", namespace=namespace, id=id)
+
+
+def _refuse_second(namespace: str, id: str, overtaken: str | None, rival: str | None) -> None:
+    if overtaken is not None:
+        raise ConflictError(
+            f"memory {overtaken!r}, which replaced {id!r}, was itself superseded; restore() that one first",
+            namespace=namespace,
+            id=overtaken,
+        )
+    if rival is not None:
+        raise ConflictError(
+            f"memory {rival!r}, another version of {id!r}, is active; archive() or supersede() it instead",
+            namespace=namespace,
+            id=rival,
+        )

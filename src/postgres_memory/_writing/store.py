@@ -1,0 +1,29 @@
+"""`store`: one memory, one statement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._context import Context
+from .._json import encode_metadata
+from .._validation import check_content
+from ..embedding.counting import counts_of
+from ..ids import new_id
+
+
+async def store(context: Context, content: str, metadata: dict[str, Any] | None) -> None:
+    """Validate, embed, insert."""
+    from .._sql.storing import store_memory
+
+    text = check_content(content, max_bytes=context.limits.content_bytes)
+    encoded = encode_metadata(metadata)
+    await context.fetch(
+        store_memory,
+        {
+            "namespace": context.namespace,
+            "id": new_id(),
+            "content": text,
+            "metadata": encoded,
+            "counts": await counts_of(text),
+        },
+    )

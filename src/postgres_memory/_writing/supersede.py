@@ -1,0 +1,63 @@
+"""`supersede`: a new memory in place of an active one, in one statement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .._context import Context
+from .._validation import check_id
+from ..errors import ConflictError, DatabaseError, InvalidValueError, NotFoundError
+from ..records import MemoryRecord, MemoryStatus
+
+if TYPE_CHECKING:
+    from .adding import Prepared
+
+_FOREIGN_KEY_VIOLATION = "23503"
+
+
+def check_replacement(old_id: str, record: MemoryRecord) -> None:
+    """Refuse a record that cannot replace the memory ``old_id``."""
+    check_id(old_id, "old_id")
+    if record.id == old_id:
+        raise InvalidValueError("id", "must not be the id of the memory that is replaced")
+    if record.status is not MemoryStatus.ACTIVE:
+        raise InvalidValueError("status", "of a memory that replaces another must be active")
+
+
+async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecord:
+    """Insert ``new`` and mark the old memory, or raise what stands in the way."""
+    from .._sql.lifecycle import supersede_memory
+
+    namespace, id_ = context.namespace, new.record.id
+    try:
+        (row,) = await context.fetch(
+            supersede_memory, new.parameters | {"old_id": old_id}, bool(new.record.relations)
+        )
+    except DatabaseError as error:
+        if error.sqlstate != _FOREIGN_KEY_VIOLATION:
+            raise
+        raise ConflictError("a related memory was deleted meanwhile", namespace=namespace, id=id_) from error
+    if row["found"] is None:
+        raise NotFoundError(namespace, (old_id,))
+    _refuse_inactive(namespace, old_id, MemoryStatus(row["found"]))
+    if row["missing"]:
+        raise NotFoundError(namespace, tuple(sorted(set(row["missing"]))), ", so nothing can relate to it")
+    if row["version"] is None:
+        raise ConflictError(f"there is a memory {id_!r} already", namespace=namespace, id=id_)
+    return replace(new.as_stored(row), supersedes=old_id)
+
+
+def _refuse_inactive(namespace: str, old_id: str, found: MemoryStatus) -> None:
+    if found is MemoryStatus.SUPERSEDED:
+        raise ConflictError(
+            f"memory {old_id!r} was superseded already; its history() shows by what",
+            namespace=namespace,
+            id=old_id,
+        )
+    if found is MemoryStatus.ARCHIVED:
+        raise ConflictError(
+            f"memory {old_id!r} is archived, and only an active one can be superseded; restore() it first",
+            namespace=namespace,
+            id=old_id,
+        )

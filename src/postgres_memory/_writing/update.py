@@ -1,0 +1,112 @@
+"""`update`: change fields of one memory, if it is still the version the caller read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, Literal
+
+from .._context import Context
+from .._json import encode_metadata
+from .._record_checks import check_array, check_enum, check_fraction, check_optional_key, check_time
+from .._validation import check_content, check_id, check_positive
+from ..embedding.counting import counts_of
+from ..embedding.hashing import normalize
+from ..errors import (
+    ConflictError,
+    DatabaseError,
+    InvalidTypeError,
+    InvalidValueError,
+    NotFoundError,
+    VersionConflictError,
+)
+from ..records import MemoryPermissions, MemoryRecord, MemoryType
+
+MetadataMode = Literal["merge", "replace"]
+
+_UNIQUE_VIOLATION = "23505"
+
+
+async def update(
+    context: Context,
+    id: str,
+    changes: dict[str, Any],
+    *,
+    expected_version: int | None,
+    metadata_mode: MetadataMode | None,
+) -> MemoryRecord:
+    """Check the changes, embed a new content, write all of it in one statement and return the record after it."""
+    from .._sql.changing import update_memory
+    from .._sql.records import record_from_row
+
+    check_id(id)
+    if expected_version is not None:
+        check_positive(expected_version, "expected_version")
+    columns = _columns(context, changes, metadata_mode)
+    counts = await counts_of(columns["content"]) if "content" in columns else None
+    parameters = columns | {
+        "namespace": context.namespace,
+        "id": id,
+        "expected_version": expected_version,
+        "counts": counts,
+    }
+    try:
+        (row,) = await context.fetch(
+            update_memory, parameters, tuple(sorted(columns)), metadata_mode == "merge"
+        )
+    except DatabaseError as error:
+        if error.sqlstate != _UNIQUE_VIOLATION:
+            raise
+        text = "another deduped memory has the same content"
+        raise ConflictError(text, namespace=context.namespace, id=id) from error
+    if row["found"] is None:
+        raise NotFoundError(context.namespace, (id,))
+    if row["version"] is None:
+        assert expected_version is not None
+        found = row["found"]
+        raise VersionConflictError(namespace=context.namespace, id=id, expected=expected_version, found=found)
+    record = record_from_row(row)
+    return record if counts is None else replace(record, embedding=tuple(normalize(counts)))
+
+
+def _columns(context: Context, changes: dict[str, Any], metadata_mode: object) -> dict[str, Any]:
+    """Return the checked changes as columns and values."""
+    if not changes:
+        raise InvalidValueError("changes", "name at least one field to change")
+    if ("metadata" in changes) != (metadata_mode is not None):
+        raise InvalidValueError(
+            "metadata_mode", "goes with metadata: 'merge' adds its keys, 'replace' sets it"
+        )
+    if metadata_mode not in (None, "merge", "replace"):
+        raise InvalidValueError("metadata_mode", "must be 'merge' or 'replace'")
+    columns: dict[str, Any] = {}
+    for name, value in changes.items():
+        if name == "permissions":
+            if not isinstance(value, MemoryPermissions):
+                raise InvalidTypeError("permissions", "must be a MemoryPermissions")
+            columns |= asdict(value)
+        else:
+            columns[name] = _column(context, name, value)
+    return columns
+
+
+def _column(context: Context, name: str, value: object) -> object:
+    if name == "content":
+        return check_content(value, max_bytes=context.limits.content_bytes)
+    if name == "metadata" and value is None:
+        raise InvalidTypeError("metadata", "must be a dict, not None; {} replaces it by nothing")
+    if name not in _CHECKS:
+        raise TypeError(f"update() got an unexpected keyword argument {name!r}")
+    return _CHECKS[name](value, name)
+
+
+_CHECKS: dict[str, Callable[[object, str], object]] = {
+    "memory_type": lambda value, name: check_enum(value, MemoryType, name).value,
+    "importance": check_fraction,
+    "confidence": check_fraction,
+    "tags": check_array,
+    "thread_id": check_optional_key,
+    "session_id": check_optional_key,
+    "expires_at": check_time,
+    "metadata": encode_metadata,
+}

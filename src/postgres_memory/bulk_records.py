@@ -1,0 +1,70 @@
+"""What bulk loading returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BulkFailure:
+    """Why one item was not stored: its ``index`` in the input, from 0, and the ``reason`` in words.
+
+    ``index`` is None where the database refused a whole batch without saying for which item; ``batch`` is the range of
+    indexes that were not stored because of it, its end excluded.
+    """
+
+    index: int | None
+    reason: str
+    batch: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """How many memories were ``stored`` (updated ones included) and ``ignored`` as conflicts, and the ``failed`` items.
+
+    A batch with a failed item is not stored at all: ``not_stored`` counts every item of such batches.
+    """
+
+    stored: int = 0
+    ignored: int = 0
+    not_stored: int = 0
+    failed: tuple[BulkFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What an export holds: how many ``memories``, ``relations`` and session ``messages``; its ``size`` in bytes.
+
+    ``sha256`` is the checksum that its last line repeats, over every byte before that line.
+    """
+
+    memories: int
+    relations: int
+    messages: int
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFailure:
+    """Why one plain line was not stored: its number, from 1, and the ``reason`` in words."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """How many memories were ``stored`` (updated ones included) and ``ignored`` because they were there already.
+
+    Of an export also the ``relations`` and session ``messages`` written, and those ignored: relations of ignored
+    memories or to them, messages of sessions that were there. Of plain lines the ``failed`` ones.
+    """
+
+    stored: int = 0
+    ignored: int = 0
+    relations: int = 0
+    relations_ignored: int = 0
+    messages: int = 0
+    messages_ignored: int = 0
+    failed: tuple[ImportFailure, ...] = ()
