@@ -1,0 +1,1 @@
+"""One file per verb on relations, read from top to bottom."""

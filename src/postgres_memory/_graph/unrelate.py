@@ -1,0 +1,24 @@
+"""`unrelate`: remove one relation."""
+
+from __future__ import annotations
+
+from .._context import Context
+from .._record_checks import check_enum, check_label
+from .._validation import check_id
+from ..records import MemoryRelationType
+
+
+async def unrelate(
+    context: Context, source: str, target: str, type: MemoryRelationType | str, *, label: str
+) -> bool:
+    """Delete it, and say whether this call was the one that did."""
+    from .._sql.relations import delete_relation
+
+    parameters = {
+        "namespace": context.namespace,
+        "source_id": check_id(source, "source"),
+        "relation_type": check_enum(type, MemoryRelationType, "type").value,
+        "label": check_label(label, "label"),
+        "target_id": check_id(target, "target"),
+    }
+    return bool(await context.fetch(delete_relation, parameters))

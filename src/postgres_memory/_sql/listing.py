@@ -1,0 +1,157 @@
+"""Statements over many memories: pages, counts, deletion by filter, namespaces; and what a server says of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Select,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    null,
+    select,
+    true,
+    tuple_,
+)
+
+from .names import qualified
+from .parameters import number_parameter, text_parameter
+from .predicates import Shape, Visibility, predicate, visible
+from .records import select_records
+from .schema import Tables
+
+
+def find_memories(
+    tables: Tables, order: str, descending: bool, continued: bool, visibility: Visibility, shape: Shape
+) -> Select[Any]:
+    """Select a page of whole records in the order of a column, each with its ``seq``.
+
+    ``continued`` pages begin after the place that the parameters name. Records are completed last, for the memories of
+    the page. LATERAL with OFFSET 0 keeps that a lookup per row: under a generic plan, which cannot know the limit, the
+    planner would otherwise read whole tables into hash joins.
+    """
+    memories = tables.memories
+    key = (memories.c[order], memories.c.seq)
+    page = select(memories.c.seq, memories.c[order].label("place")).where(
+        *_matching(memories, visibility, shape)
+    )
+    if continued:
+        after = tuple_(bindparam("after_value", type_=memories.c[order].type), number_parameter("after_seq"))
+        page = page.where(tuple_(*key) < after if descending else tuple_(*key) > after)
+    found = page.order_by(*_directed(key, descending)).limit(number_parameter("limit")).subquery("page")
+    record = (
+        select_records(tables)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == found.c.seq)
+        .offset(literal_column("0"))
+        .lateral("record")
+    )
+    return (
+        select(*record.c, found.c.seq)
+        .select_from(found.join(record, true()))
+        .order_by(*_directed((found.c.place, found.c.seq), descending))
+    )
+
+
+def _directed(key: tuple[ColumnElement[Any], ...], descending: bool) -> list[ColumnElement[Any]]:
+    return [column.desc() if descending else column.asc() for column in key]
+
+
+def _matching(memories: FromClause, visibility: Visibility, shape: Shape) -> list[ColumnElement[bool]]:
+    return [
+        memories.c.namespace == text_parameter("namespace"),
+        visible(memories, visibility),
+        predicate(memories, shape),
+    ]
+
+
+def count_matching(tables: Tables, visibility: Visibility, shape: Shape) -> Select[Any]:
+    """Count the memories that match."""
+    memories = tables.memories
+    return select(func.count()).select_from(memories).where(*_matching(memories, visibility, shape))
+
+
+def delete_matching(tables: Tables, shape: Shape) -> Select[Any]:
+    """Delete the memories that match, whatever their status, and return how many there were.
+
+    They are locked in the order of insertion first, so that two such statements cannot wait for each other.
+    """
+    memories = tables.memories
+    doomed = (
+        select(memories.c.seq)
+        .where(*_matching(memories, "all", shape))
+        .order_by(memories.c.seq)
+        .with_for_update()
+        .cte("doomed")
+    )
+    deleted = (
+        delete(memories)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == doomed.c.seq)
+        .returning(memories.c.seq)
+        .cte("deleted")
+    )
+    return select(func.count()).select_from(deleted)
+
+
+def list_namespaces(tables: Tables, counted: bool) -> Select[Any]:
+    """Select every namespace that holds memories, in the order of characters.
+
+    From one name to the next by the index, as PostgreSQL does not skip over equal keys by itself: see "Loose indexscan"
+    in the PostgreSQL wiki. The work is in the number of namespaces, unless the memories are to be counted.
+    """
+    memories = tables.memories
+    first = select(func.min(memories.c.namespace).label("name"))
+    names = first.cte("names", recursive=True)
+    following = (
+        select(func.min(memories.c.namespace)).where(memories.c.namespace > names.c.name).scalar_subquery()
+    )
+    names = names.union_all(select(following).where(names.c.name.is_not(None)))
+
+    def of_name(value: ColumnElement[Any]) -> ColumnElement[Any]:
+        return select(value).where(memories.c.namespace == names.c.name).scalar_subquery()
+
+    return (
+        select(
+            names.c.name,
+            of_name(func.min(memories.c.created_at)).label("first_created_at"),
+            of_name(func.max(memories.c.created_at)).label("last_created_at"),
+            of_name(func.max(memories.c.updated_at)).label("last_updated_at"),
+            (of_name(func.count()) if counted else null()).label("memories"),
+        )
+        .where(names.c.name.is_not(None))
+        .order_by(names.c.name.collate("C"))
+    )
+
+
+#: What a server says of itself and of the role, for the schema $1. It reads system catalogs alone, so that it runs
+#: whatever state the schema is in.
+SERVER_FACTS = """
+SELECT pg_catalog.current_setting('server_version') AS server_version,
+       pg_catalog.current_setting('server_version_num')::int AS server_number,
+       (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vector') AS vector_version,
+       current_user::text AS role,
+       pg_catalog.pg_is_in_recovery() AS standby,
+       owned.owner, coalesce(owned.acts_as_owner, false) AS acts_as_owner,
+       coalesce(owned.readable, false) AS revision_readable
+FROM (SELECT 1) AS one
+LEFT JOIN LATERAL (
+    SELECT pg_catalog.min(pg_catalog.pg_get_userbyid(c.relowner)::text)
+               FILTER (WHERE c.relname = 'memories') AS owner,
+           pg_catalog.bool_and(pg_catalog.pg_has_role(current_user, c.relowner, 'USAGE'))
+               FILTER (WHERE c.relname <> 'alembic_version') AS acts_as_owner,
+           pg_catalog.bool_or(
+               c.relname = 'alembic_version' AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
+               AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+           ) AS readable
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')
+) AS owned ON true
+"""
+
+
+def read_revision(schema: str) -> str:
+    """Return the statement that reads the revision a schema is at."""
+    return f"SELECT pg_catalog.max(version_num) FROM {qualified(schema, 'alembic_version')}"
