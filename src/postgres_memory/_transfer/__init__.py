@@ -1,0 +1,1 @@
+"""Export and import: a namespace as JSON Lines and back. docs/reference/export-import.md describes the format."""

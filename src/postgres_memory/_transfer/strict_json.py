@@ -1,0 +1,44 @@
+"""JSON from outside: read strictly, so that nothing is dropped or replaced without a word."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class NotJsonError(ValueError):
+    """A text is not JSON, or says something twice. The message never repeats the text."""
+
+
+def parse_json(text: str) -> object:
+    """Return the value that ``text`` writes. Raises NotJsonError."""
+    try:
+        return json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise NotJsonError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise NotJsonError("nested too deeply") from None
+    except NotJsonError:
+        raise
+    except ValueError:
+        # The one that is left: Python reads no integer of more digits than this from text.
+        raise NotJsonError("holds an integer of too many digits") from None
+
+
+def parse_line(line: bytes) -> object:
+    """Return the value that one line in UTF-8 writes. Raises NotJsonError."""
+    try:
+        return parse_json(line.decode())
+    except UnicodeDecodeError as error:
+        raise NotJsonError(f"not UTF-8 at byte {error.start + 1}") from None
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise NotJsonError("a key occurs twice in one object")
+    return made
+
+
+def _refuse_constant(name: str) -> object:
+    raise NotJsonError(f"not JSON: {name}")

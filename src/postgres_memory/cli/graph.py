@@ -1,0 +1,97 @@
+"""``postgres-memory graph``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from postgres_memory.records import MemoryRelationType
+
+from . import options
+from .output import print_json
+from .running import session
+
+if TYPE_CHECKING:
+    from postgres_memory.graph_records import Related
+    from postgres_memory.postgres import PostgresMemory
+    from postgres_memory.records import MemoryRecord
+
+
+class Format(StrEnum):
+    """How to draw."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    DOT = "dot"
+    JSON = "json"
+
+
+class Direction(StrEnum):
+    """Which relations to follow."""
+
+    OUT = "out"
+    IN = "in"
+    BOTH = "both"
+
+
+def graph(
+    id: Annotated[str, typer.Argument(show_default=False, help="The memory to begin with.")],
+    depth: Annotated[int, typer.Option("--depth", min=1, help="How many steps to go at most.")] = 2,
+    format: Annotated[Format, typer.Option("--format", help="How to draw it.")] = Format.TEXT,
+    direction: Annotated[
+        Direction,
+        typer.Option("--direction", help="Follow relations from a memory, to it, or both."),
+    ] = Direction.BOTH,
+    types: Annotated[
+        list[MemoryRelationType] | None,
+        typer.Option("--type", show_default=False, help="Follow only this type; may be given several times."),
+    ] = None,
+    *,
+    min_confidence: Annotated[
+        float,
+        typer.Option("--min-confidence", help="The least product of confidences on a way, from 0 to 1."),
+    ] = 0.0,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="At most how many memories.")] = 50,
+    include_inactive: Annotated[
+        bool,
+        typer.Option("--include-inactive", help="Show superseded, archived and expired memories too."),
+    ] = False,
+    dsn: options.Dsn = None,
+    namespace: options.Namespace = "default",
+    schema: options.Schema = "memory",
+    debug: options.Debug = False,
+) -> None:
+    """Draw the memories that relations of one memory lead to, each by the best way.
+
+    The text is a tree: "supports →" leads from the memory above to the one in the line, "← supports" from it to the
+    one above, "— related —" is said of both. Drawings shorten contents; JSON does not.
+    """
+
+    async def look(memory: PostgresMemory) -> tuple[MemoryRecord, Related]:
+        related = await memory.related(
+            id,
+            types=types or None,
+            direction=direction.value,
+            max_depth=depth,
+            min_confidence=min_confidence,
+            limit=limit,
+            include_inactive=include_inactive,
+        )
+        return await memory.get(id), related
+
+    with session(options.Target(dsn, namespace, schema, debug)) as at:
+        start, related = at.run(look(at.memory))
+    _print(format, start, related)
+
+
+def _print(format: Format, start: MemoryRecord, related: Related) -> None:
+    # Imported here, so that --help does not wait for it.
+    from postgres_memory.drawing import dot, graph_data, mermaid, text_tree
+
+    if format is Format.JSON:
+        print_json(graph_data(start, related))
+        return
+    draw = {Format.TEXT: text_tree, Format.MERMAID: mermaid, Format.DOT: dot}[format]
+    typer.echo(draw(start, related))

@@ -1,0 +1,130 @@
+"""``postgres-memory import``: JSON Lines into a namespace, in file order, one commit per batch."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from os import fstat
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from postgres_memory.errors import InvalidInputError, InvalidValueError
+
+from . import options
+from .lines import BadLine, Line, in_batches, read_lines
+from .output import complain, progress
+from .running import PROBLEM, Session, reported, session
+
+if TYPE_CHECKING:
+    from postgres_memory.postgres import PostgresMemory
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far an import is: what is committed, and what was refused."""
+
+    stored: int = 0
+    bad: int = 0
+    last_line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.stored} stored, {self.bad} bad"
+
+
+def import_(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", show_default=False, help="JSON Lines; - reads standard input."),
+    ],
+    dsn: options.Dsn = None,
+    namespace: options.Namespace = "default",
+    schema: options.Schema = "memory",
+    debug: options.Debug = False,
+) -> None:
+    """Store every line of a file: an object with content (a string) and, if wanted, metadata (an object).
+
+    Lines are stored in order, 500 to a transaction. A line that cannot be a memory is reported by its number and
+    left out; blank lines are skipped. The exit status is 1 if any line was bad.
+    """
+    tally = Tally()
+
+    def state() -> str:
+        return f"stopped after line {tally.last_line}: {tally}"
+
+    target = options.Target(dsn, namespace, schema, debug)
+    with reported(target), _opened(file) as stream, session(target, state=state) as at:
+        import_lines(at, stream, tally)
+    typer.echo(str(tally))
+    if tally.bad:
+        raise typer.Exit(PROBLEM)
+
+
+def import_lines(at: Session, stream: IO[bytes], tally: Tally) -> None:
+    """Store the lines of ``stream`` and keep ``tally`` true to what is committed, however this ends.
+
+    Reading happens between runs of the event loop, so that Ctrl-C ends it at once also where it waits for input.
+    """
+    total = _size(stream)
+    at.run(at.memory.open())
+    with progress("importing", total) as show:
+        for batch in in_batches(read_lines(stream)):
+            at.run(_to_its_end(_store_batch(at.memory, batch, tally)))
+            show(batch[-1].end, total)
+
+
+async def _store_batch(memory: PostgresMemory, batch: list[Line | BadLine], tally: Tally) -> None:
+    bad: list[BadLine] = []
+    async with memory.transaction() as transaction:
+        for line in batch:
+            if isinstance(line, BadLine):
+                bad.append(line)
+                continue
+            try:
+                await transaction.store(line.content, line.metadata)
+            except InvalidInputError as error:
+                bad.append(BadLine(line.number, line.end, str(error)))
+    for line in bad:
+        complain(f"line {line.number}: {line.problem}")
+    tally.stored += len(batch) - len(bad)
+    tally.bad += len(bad)
+    tally.last_line = batch[-1].number
+
+
+async def _to_its_end(work: Coroutine[None, None, _T]) -> _T:
+    """Await ``work``; a first Ctrl-C lets it end before it counts, so that what was committed is known."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(Path(file).open("rb"))
+        except OSError as error:
+            raise InvalidValueError("FILE", f"{file}: {error.strerror}") from error
+        yield stream
+
+
+def _size(stream: IO[bytes]) -> int | None:
+    """Return the size of a file, in bytes; a pipe has none."""
+    try:
+        status = fstat(stream.fileno())
+    except (OSError, AttributeError):
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,163 @@
+"""PostgresMemory, the facade: the one place where the parts are put together."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, get_args
+
+from ._access import AccessTracking, Toucher
+from ._connecting import connect
+from ._context import Context, Limits, Scope
+from ._database import PoolOptions
+from ._validation import MAX_CONTENT_BYTES, check_content_limit, check_duration, check_namespace
+from ._writing.touch import write_touches
+from .errors import InvalidValueError
+from .verbs.bulk_verbs import BulkVerbs
+from .verbs.lifecycle_verbs import LifecycleVerbs
+from .verbs.listing_verbs import ListingVerbs
+from .verbs.operation_verbs import OperationVerbs
+from .verbs.protocol_verbs import ProtocolVerbs
+from .verbs.record_verbs import RecordVerbs
+from .verbs.relation_verbs import RelationVerbs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+
+    from ._database import Pool
+    from .sync import SyncPostgresMemory
+
+
+class Verbs(
+    ProtocolVerbs,
+    RecordVerbs,
+    RelationVerbs,
+    LifecycleVerbs,
+    ListingVerbs,
+    BulkVerbs,
+    OperationVerbs,
+):
+    """All verbs, on whatever context the subclass gives them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def namespace(self) -> str:
+        """The namespace this object reads and writes."""
+        return self._context.namespace
+
+
+class MemoryTransaction(Verbs):
+    """The verbs inside one transaction; what `PostgresMemory.transaction` gives."""
+
+
+class PostgresMemory(Verbs):
+    """The memory of one namespace, in PostgreSQL.
+
+    ``dsn`` is a ``postgresql://`` URL, or an asyncpg pool, which is borrowed and never closed. Without one, the
+    environment variables ``POSTGRES_MEMORY_DSN`` and ``DATABASE_URL`` are asked, then the embedded PostgreSQL of the
+    extra ``embedded`` is started. ``namespace`` is any non-empty string of at most 255 bytes; ``schema`` is where the
+    tables are. A content of more than ``max_content_bytes`` bytes of UTF-8 is refused (1 MiB unless said otherwise,
+    16 MiB at most). SESSION memories expire ``session_ttl`` after they are added, if they do not say when;
+    idempotency keys are remembered for ``idempotency_ttl``. A pool made here holds ``pool_min_size`` to
+    ``pool_max_size`` connections.
+
+    ``access_tracking`` says how ``last_accessed`` and ``access_count`` follow `get`, `get_many` and `search`:
+    ``"batched"`` gathers accesses and writes them together every few seconds and at `close`, ``"inline"`` writes them
+    before the call returns, ``"off"`` not at all.
+
+    Nothing is opened until the first call, or `open`, or ``async with``. Calls may run concurrently.
+
+    Raises InvalidTypeError, InvalidValueError or ConfigurationError for arguments that cannot be.
+    """
+
+    def __init__(
+        self,
+        dsn: str | Pool | None = None,
+        *,
+        namespace: str = "default",
+        schema: str = "memory",
+        max_content_bytes: int = MAX_CONTENT_BYTES,
+        session_ttl: timedelta | None = None,
+        idempotency_ttl: timedelta = timedelta(hours=24),
+        access_tracking: AccessTracking = "batched",
+        pool_min_size: int = 1,
+        pool_max_size: int = 10,
+    ) -> None:
+        self._connecting = connect(dsn, schema, PoolOptions(pool_min_size, pool_max_size))
+        limits = Limits(content_bytes=check_content_limit(max_content_bytes))
+        context = Context(
+            self._connecting.database,
+            check_namespace(namespace),
+            limits,
+            session_ttl=None if session_ttl is None else check_duration(session_ttl, "session_ttl"),
+            idempotency_ttl=check_duration(idempotency_ttl, "idempotency_ttl"),
+        )
+        super().__init__(replace(context, toucher=_toucher(context, access_tracking)))
+
+    def __repr__(self) -> str:
+        return f"PostgresMemory({self._connecting.source}, namespace={self.namespace!r})"
+
+    @property
+    def sync(self) -> SyncPostgresMemory:
+        """This memory for code without an event loop. Use one form or the other; closing either closes both."""
+        from .sync import synchronous
+
+        # setdefault is atomic: threads that ask at once get one object.
+        form: SyncPostgresMemory = vars(self).setdefault("_sync", synchronous(self))
+        return form
+
+    async def open(self) -> None:
+        """Connect and check the schema now rather than at the first call."""
+        await self._context.database.opened()
+
+    async def close(self) -> None:
+        """Write the accesses that wait, and close what this object opened. Idempotent; a borrowed pool stays open."""
+        try:
+            if self._context.toucher is not None:
+                await self._context.toucher.close()
+        finally:
+            await self._context.database.close()
+
+    async def migrate(self) -> str:
+        """Bring the schema to the newest revision and return its number.
+
+        Safe when several processes do it at once. Raises MigrationError, which says what to do.
+        """
+        return await self._connecting.migrate()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[MemoryTransaction]:
+        """Open a transaction and give the same verbs inside it; an exception rolls all of them back.
+
+        It commits when the block ends. If a statement inside failed, nothing can be committed any more: should its
+        error not leave the block, a DatabaseError says so at the end. Calls inside run one after another, also when
+        several tasks make them; after the block they raise UsageError.
+        """
+        scope = Scope()
+        async with self._context.database.transaction() as connection:
+            try:
+                yield MemoryTransaction(replace(self._context, connection=connection, scope=scope))
+            finally:
+                await scope.end()
+
+    async def __aenter__(self) -> PostgresMemory:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _toucher(context: Context, access_tracking: AccessTracking) -> Toucher | None:
+    if access_tracking not in get_args(AccessTracking):
+        raise InvalidValueError("access_tracking", "must be 'batched', 'inline' or 'off'")
+    if access_tracking == "off":
+        return None
+    return Toucher(partial(write_touches, context), inline=access_tracking == "inline")

@@ -1,0 +1,211 @@
+# Written by scripts/make_sync_stub.py from the asynchronous classes. Do not edit.
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from os import PathLike
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from ._access import AccessTracking
+from ._recall.find import Order
+from ._recall.verify import Verification
+from ._relation_reading import Direction
+from ._transfer.reading import Stream
+from ._writing.adding import Dedupe, OnConflict
+from ._writing.purge import Purged
+from ._writing.update import MetadataMode
+from .bulk_records import BulkResult, ExportResult, ImportResult
+from .filters import Filter
+from .graph_records import Contradiction, Related, Relation
+from .listing_records import Health, NamespaceInfo, Page
+from .postgres import PostgresMemory
+from .protocol import MemoryEntry
+from .records import MemoryRecord, MemoryRelationType
+from .verbs.record_verbs import RecordChanges, RecordFields
+
+class _ProtocolVerbs:
+    def search(self, query: str, limit: int = 5) -> list[MemoryEntry]: ...
+    def store(self, content: str, metadata: dict[str, Any] | None = None) -> None: ...
+    def clear(self) -> None: ...
+
+class _RecordVerbs:
+    def add(
+        self,
+        content: str | MemoryRecord,
+        *,
+        derived_from: Iterable[str] = (),
+        on_conflict: OnConflict = "error",
+        dedupe: Dedupe | None = None,
+        idempotency_key: str | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> MemoryRecord: ...
+    def get(self, id: str) -> MemoryRecord: ...
+    def get_many(self, ids: Iterable[str]) -> list[MemoryRecord | None]: ...
+    def update(
+        self,
+        id: str,
+        *,
+        expected_version: int | None = None,
+        metadata_mode: MetadataMode | None = None,
+        **changes: Unpack[RecordChanges],
+    ) -> MemoryRecord: ...
+    def delete(self, id: str) -> bool: ...
+
+class _RelationVerbs:
+    def relate(
+        self,
+        source: str,
+        target: str,
+        type: MemoryRelationType | str,
+        *,
+        label: str = "",
+        confidence: float = 1.0,
+        metadata: dict[str, Any] | None = None,
+    ) -> Relation: ...
+    def unrelate(
+        self, source: str, target: str, type: MemoryRelationType | str, *, label: str = ""
+    ) -> bool: ...
+    def relations(
+        self,
+        id: str,
+        *,
+        direction: Direction = "out",
+        types: Iterable[MemoryRelationType | str] | None = None,
+    ) -> list[Relation]: ...
+    def related(
+        self,
+        id: str,
+        *,
+        types: Iterable[MemoryRelationType | str] | None = None,
+        direction: Direction = "out",
+        max_depth: int = 2,
+        min_confidence: float = 0.0,
+        limit: int = 50,
+        max_fan_out: int = 200,
+        max_visits: int = 10000,
+        include_inactive: bool = False,
+    ) -> Related: ...
+    def contradictions(
+        self, *, filter: Filter | Mapping[str, Any] | None = None, limit: int | None = None
+    ) -> list[Contradiction]: ...
+
+class _LifecycleVerbs:
+    def supersede(
+        self, old_id: str, new: str | MemoryRecord, **fields: Unpack[RecordFields]
+    ) -> MemoryRecord: ...
+    def restore(self, id: str) -> MemoryRecord: ...
+    def history(self, id: str) -> list[MemoryRecord]: ...
+    def archive(self, id: str) -> MemoryRecord: ...
+    def purge_expired(
+        self, *, batch_size: int = 1000, progress: Callable[[Purged], None] | None = None
+    ) -> Purged: ...
+
+class _ListingVerbs:
+    def find(
+        self,
+        *,
+        filter: Filter | Mapping[str, Any] | None = None,
+        order_by: Order = "-created_at",
+        limit: int = 50,
+        cursor: str | None = None,
+        include_inactive: bool = False,
+    ) -> Page[MemoryRecord]: ...
+    def count(
+        self, filter: Filter | Mapping[str, Any] | None = None, *, include_inactive: bool = False
+    ) -> int: ...
+    def delete_many(self, filter: Filter | Mapping[str, Any] | None, *, all: bool = False) -> int: ...
+    def namespaces(self, *, counts: bool = False) -> list[NamespaceInfo]: ...
+    def health(self) -> Health: ...
+
+class _BulkVerbs:
+    def add_many(
+        self,
+        items: Iterable[str | dict[str, Any] | MemoryRecord],
+        *,
+        batch_size: int = 5000,
+        on_conflict: OnConflict = "error",
+        dedupe: Dedupe | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> BulkResult: ...
+    def export(
+        self,
+        target: str | PathLike[str] | Stream,
+        *,
+        session_messages: bool = True,
+        progress: Callable[[int, int | None], object] | None = None,
+    ) -> ExportResult: ...
+    def import_(
+        self,
+        source: str | PathLike[str] | Stream,
+        *,
+        on_conflict: OnConflict = "error",
+        batch_size: int = 1000,
+        progress: Callable[[int, int | None], object] | None = None,
+    ) -> ImportResult: ...
+
+class _OperationVerbs:
+    def verify(
+        self,
+        *,
+        all_namespaces: bool = False,
+        batch_size: int = 500,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Verification: ...
+
+class _Verbs(
+    _ProtocolVerbs, _RecordVerbs, _RelationVerbs, _LifecycleVerbs, _ListingVerbs, _BulkVerbs, _OperationVerbs
+):
+    @property
+    def namespace(self) -> str: ...
+
+class SyncMemoryTransaction(_Verbs): ...
+
+class SyncPostgresMemory(_Verbs):
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        namespace: str = "default",
+        schema: str = "memory",
+        max_content_bytes: int = ...,
+        session_ttl: timedelta | None = None,
+        idempotency_ttl: timedelta = ...,
+        access_tracking: AccessTracking = "batched",
+        pool_min_size: int = 1,
+        pool_max_size: int = 10,
+    ) -> None: ...
+    def open(self) -> None: ...
+    def migrate(self) -> str: ...
+    @contextmanager
+    def transaction(self) -> Iterator[SyncMemoryTransaction]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+class SyncPostgresSession:
+    def __init__(
+        self,
+        dsn: str | None = None,
+        session_id: str | None = None,
+        *,
+        namespace: str = "default",
+        schema: str = "memory",
+        pool_min_size: int = 1,
+        pool_max_size: int = 10,
+    ) -> None: ...
+    @property
+    def session_id(self) -> str: ...
+    def get_messages(self, limit: int | None = None) -> list[dict[str, Any]]: ...
+    def add_messages(self, messages: list[dict[str, Any]]) -> None: ...
+    def clear(self, *, memories: bool = False) -> None: ...
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+def synchronous(memory: PostgresMemory) -> SyncPostgresMemory: ...

@@ -1,0 +1,1 @@
+"""The public verbs, grouped; each delegates to the pipeline that does it."""
