@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -71,7 +72,12 @@ class Database:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name one folder for the embedded server of this run; the processes of pytest-xdist inherit it."""
+    """Name one folder for the embedded server of this run; the processes of pytest-xdist inherit it.
+
+    A shell in the background ignores Ctrl-C, and so would every process that a test starts and interrupts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="pm-tests-")
         config.add_cleanup(remove_folder)

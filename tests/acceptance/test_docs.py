@@ -22,7 +22,8 @@ def blocks(page: Path) -> list[str]:
 
 
 def compiled(page: Path, source: str) -> CodeType:
-    return compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code: CodeType = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    return code
 
 
 def test_there_are_pages_with_examples() -> None:

@@ -48,7 +48,7 @@ async def backends(watcher: asyncpg.Connection[asyncpg.Record], name: str) -> in
 
 async def none_left(watcher: asyncpg.Connection[asyncpg.Record], name: str) -> bool:
     """Whether the database has no session, or soon has none: a server needs a moment to see one end."""
-    for _ in range(100):
+    for _ in range(500):
         if not await backends(watcher, name):
             return True
         await asyncio.sleep(0.02)

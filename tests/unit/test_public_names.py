@@ -12,7 +12,7 @@ import pytest
 import postgres_memory
 
 #: Slow or optional: none of them may be loaded by importing the package or naming its main class.
-HEAVY = ("alembic", "flux", "numpy", "rich", "sqlalchemy", "typer")
+HEAVY = ("alembic", "anyio", "flux", "numpy", "rich", "sqlalchemy", "typer")
 
 
 def modules_after(statement: str) -> set[str]:
