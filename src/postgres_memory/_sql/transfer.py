@@ -256,10 +256,15 @@ def find_content_holders(tables: Tables) -> Select[Any]:
                 and_(
                     memories.c.namespace == text_parameter("namespace"),
                     memories.c.content_key == content_key(lines.c.owner, lines.c.content),
+                    memories.c.status == literal_column("'active'"),
                 ),
             )
         )
-        .where(lines.c.deduped, memories.c.id != lines.c.id)
+        .where(
+            lines.c.deduped,
+            lines.c.status == literal_column("'active'"),
+            memories.c.id != lines.c.id,
+        )
         .order_by(lines.c.position)
     )
 
