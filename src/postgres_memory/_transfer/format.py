@@ -75,6 +75,12 @@ def trailer_line(counts: Counts, digest: str) -> bytes:
     return f"{encode({'kind': TRAILER, 'counts': asdict(counts), 'sha256': digest})}\n".encode()
 
 
+def begins_export(start: bytes) -> bool:
+    """Say whether the first bytes of a file may be those of an export, whole or damaged, rather than of plain lines."""
+    text = start.removeprefix(BYTE_ORDER_MARK)
+    return text.startswith(b'{"format"') or kind_of_line(text) is not None
+
+
 def kind_of_line(line: bytes) -> str | None:
     """Return what a line says it is, or None if it is no line of an export but its header."""
     found = _KIND.match(line)

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
+from io import BufferedReader, RawIOBase
 from os import fstat
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, TypeVar
+from typing import IO, TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
+from postgres_memory._transfer.format import begins_export
 from postgres_memory.errors import InvalidInputError, InvalidValueError
 
 from . import options
@@ -25,6 +28,17 @@ if TYPE_CHECKING:
     from postgres_memory.postgres import PostgresMemory
 
 _T = TypeVar("_T")
+
+#: Bytes looked at to tell an export from plain lines.
+_START = 64
+
+
+class OnConflict(StrEnum):
+    """What becomes of memories of an export whose ids are there already."""
+
+    ERROR = "error"
+    IGNORE = "ignore"
+    UPDATE = "update"
 
 
 @dataclass(slots=True)
@@ -44,6 +58,9 @@ def import_(
         str,
         typer.Argument(metavar="FILE", show_default=False, help="JSON Lines; - reads standard input."),
     ],
+    on_conflict: Annotated[
+        OnConflict, typer.Option(help="Of an export: what becomes of memories whose ids are there already.")
+    ] = OnConflict.ERROR,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
@@ -53,6 +70,8 @@ def import_(
 
     Lines are stored in order, 500 to a transaction. A line that cannot be a memory is reported by its number and
     left out; blank lines are skipped. The exit status is 1 if any line was bad.
+
+    What the command export wrote is recognised by its first line, and taken whole or not at all.
     """
     tally = Tally()
 
@@ -60,8 +79,17 @@ def import_(
         return f"stopped after line {tally.last_line}: {tally}"
 
     target = options.Target(dsn, namespace, schema, debug)
-    with reported(target), _opened(file) as stream, session(target, state=state) as at:
-        import_lines(at, stream, tally)
+    with reported(target), _opened(file) as stream:
+        if begins_export(stream.peek(_START)[:_START]):
+            with session(target) as at, progress("importing") as show:
+                whole = at.run(at.memory.import_(stream, on_conflict=on_conflict.value, progress=show))
+            typer.echo(
+                f"{whole.stored} stored, {whole.ignored} ignored, {whole.relations} relations, "
+                f"{whole.messages} messages"
+            )
+            return
+        with session(target, state=state) as at:
+            import_lines(at, stream, tally)
     typer.echo(str(tally))
     if tally.bad:
         raise typer.Exit(PROBLEM)
@@ -109,9 +137,11 @@ async def _to_its_end(work: Coroutine[None, None, _T]) -> _T:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[IO[bytes]]:
+def _opened(file: str) -> Iterator[BufferedReader]:
     if file == "-":
-        yield sys.stdin.buffer
+        # The same bytes, under a class that can look ahead, whatever stands in for the standard input.
+        standard = sys.stdin.buffer
+        yield standard if isinstance(standard, BufferedReader) else BufferedReader(cast(RawIOBase, standard))
         return
     with ExitStack() as stack:
         try:

@@ -11,6 +11,7 @@ import typer
 from postgres_memory._version import __version__
 
 from .demo import demo
+from .export import export
 from .graph import graph
 from .importing import import_
 from .migrate import migrate
@@ -55,6 +56,7 @@ app.command("migrate", epilog=EXIT_STATUS)(migrate)
 app.command("store", epilog=EXIT_STATUS)(store)
 app.command("search", epilog=EXIT_STATUS)(search)
 app.command("import", epilog=EXIT_STATUS)(import_)
+app.command("export", epilog=EXIT_STATUS)(export)
 app.command("graph", epilog=EXIT_STATUS)(graph)
 app.command("verify", epilog=EXIT_STATUS)(verify)
 app.command("demo", epilog=EXIT_STATUS)(demo)

@@ -1,0 +1,40 @@
+"""``postgres-memory export``: a namespace as a file."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from postgres_memory.errors import InvalidValueError
+
+from . import options
+from .output import complain, progress
+from .running import session
+
+
+def export(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", show_default=False, help="Where to write; - is standard output."),
+    ],
+    session_messages: Annotated[
+        bool, typer.Option(help="Export the messages of the namespace's sessions as well.")
+    ] = True,
+    dsn: options.Dsn = None,
+    namespace: options.Namespace = "default",
+    schema: options.Schema = "memory",
+    debug: options.Debug = False,
+) -> None:
+    """Write the whole namespace as JSON Lines that import reads, with a checksum at the end.
+
+    It is one snapshot, whatever is written meanwhile. A file gets its name only when it is whole.
+    """
+    with session(options.Target(dsn, namespace, schema, debug)) as at, progress("exporting") as show:
+        target = sys.stdout.buffer if file == "-" else file
+        try:
+            result = at.run(at.memory.export(target, session_messages=session_messages, progress=show))
+        except OSError as error:
+            raise InvalidValueError("FILE", f"{file}: {error.strerror}") from error
+    complain(f"{result.memories} memories, {result.relations} relations, {result.messages} messages exported")
