@@ -46,9 +46,14 @@ def check_time(value: object, argument: str) -> datetime | None:
     if not isinstance(value, datetime):
         raise InvalidTypeError(argument, f"must be a datetime, not {kind_of(value)}")
     try:
-        return value.astimezone(UTC)
+        time = value.astimezone(UTC)
     except (OverflowError, ValueError):
         raise InvalidValueError(argument, "is outside what UTC can hold in years 1 to 9999") from None
+    # The driver writes the first and the last datetime, which stand for "always" and "never", as infinity, and reads
+    # that back without a time zone.
+    if time.replace(tzinfo=None) in (datetime.min, datetime.max):
+        raise InvalidValueError(argument, "must lie inside years 1 to 9999; for no expiry leave it None")
+    return time
 
 
 def check_array(value: object, argument: str) -> tuple[str, ...]:

@@ -69,7 +69,14 @@ def test_commands_of_the_readme_run(
     (example,) = blocks((TOP / "docs" / "quickstart.md").read_text(), "json")
     Path("memories.jsonl").write_text(example)
     commands = [command_of(line) for line in lines.splitlines()]
-    assert [command[0] for command in commands] == ["migrate", "store", "search", "import", "export", "verify"]
+    assert [command[0] for command in commands] == [
+        "migrate",
+        "store",
+        "search",
+        "import",
+        "export",
+        "verify",
+    ]
     for command in commands:
         with pytest.raises(SystemExit) as ended:
             main(command)

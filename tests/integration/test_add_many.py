@@ -110,6 +110,18 @@ async def test_ids_that_are_taken_are_failures_with_their_index(memory: Postgres
     assert await contents(memory) == ["there"]
 
 
+async def test_an_update_leaves_the_status_to_the_lifecycle(memory: PostgresMemory) -> None:
+    await memory.add("old", id="a")
+    await memory.supersede("a", "new", id="b")
+    await memory.add("again", id="a", on_conflict="update")
+    assert (await memory.add_many([{"content": "more", "id": "a"}], on_conflict="update")).stored == 1
+    assert [(record.id, record.status.value) for record in await memory.history("a")] == [
+        ("a", "superseded"),
+        ("b", "active"),
+    ]
+    assert [entry.content for entry in await memory.search("more", 9)] == ["new"]
+
+
 async def test_a_missing_target_is_a_failure_with_its_index(memory: PostgresMemory) -> None:
     bad = MemoryRecord(content="x", relations=(MemoryRelation("nobody", MemoryRelationType.RELATED),))
     result = await memory.add_many(["ok", bad])
@@ -183,6 +195,18 @@ async def test_an_error_of_the_input_passes_and_whole_batches_stay(memory: Postg
     stored = await contents(memory)
     assert stored == [str(number) for number in range(len(stored))]
     assert len(stored) % 100 == 0
+
+
+@pytest.mark.parametrize("count", [100, 150, 199, 200, 250])
+async def test_a_failing_input_loses_no_batch_that_was_read_whole(memory: PostgresMemory, count: int) -> None:
+    def failing() -> Iterator[str]:
+        yield from map(str, range(count))
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        await memory.add_many(failing(), batch_size=50)
+    # A batch counts as read when the item after it arrived, or could not.
+    assert len(await contents(memory)) >= (count - 1) // 50 * 50
 
 
 async def test_a_cancelled_load_leaves_whole_batches_and_a_usable_memory(memory: PostgresMemory) -> None:

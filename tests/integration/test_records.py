@@ -108,6 +108,8 @@ async def test_a_record_of_the_default_namespace_is_taken_over_and_another_refus
         ({"memory_type": "eternal"}, InvalidValueError, "memory_type"),
         ({"metadata": {"a": {1, 2}}}, InvalidInputError, r'metadata\["a"\]'),
         ({"created_at": "yesterday"}, InvalidTypeError, "created_at"),
+        ({"created_at": datetime.min.replace(tzinfo=UTC)}, InvalidValueError, "created_at"),
+        ({"expires_at": datetime.max.replace(tzinfo=UTC)}, InvalidValueError, "expires_at"),
         ({"permissions": "me"}, InvalidTypeError, "permissions"),
         ({"relations": ["x"]}, InvalidTypeError, r"relations\[0\]"),
         ({"thread_id": 5}, InvalidTypeError, "thread_id"),

@@ -59,7 +59,7 @@ GIVEN = {
 SET_BY_THE_SERVER = ("created_at", "updated_at", "expires_at", "version")
 
 #: What stays as it was when adding meets an existing id and updates it.
-_KEPT = {"namespace", "id", "created_at", "content_key"}
+_KEPT = {"namespace", "id", "created_at", "content_key", "status"}
 
 
 def add_memory(tables: Tables, on_conflict: str, with_relations: bool) -> Select[Any]:

@@ -46,7 +46,7 @@ _COLUMNS: dict[str, TypeEngine[Any]] = {
     "writers": ARRAY(Text()),
     "expires_at": DateTime(timezone=True),
 }
-_KEPT = {"id", "created_at"}
+_KEPT = {"id", "created_at", "status"}
 
 
 def allocate(tables: Tables) -> Select[Any]:

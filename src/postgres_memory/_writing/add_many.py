@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import get_args
 
 from .._context import Context
@@ -56,6 +55,12 @@ async def add_many(
             writing = asyncio.create_task(_write(context, batch, on_conflict, dedupe, tally, progress))
         if writing is not None:
             await writing
+    except Exception:
+        # The input failed. A batch that was read whole before that is stored; cancelling it would leave that to chance.
+        if writing is not None:
+            await asyncio.wait([writing])
+            writing.exception()  # what the input raised is what the caller learns
+        raise
     finally:
         if writing is not None and not writing.done():
             writing.cancel()
@@ -125,8 +130,7 @@ async def _each(items: Iterable[object] | AsyncIterable[object]) -> AsyncIterato
         return
     if not isinstance(items, Iterable):
         raise InvalidTypeError("items", f"must be an iterable or an async iterable, not {kind_of(items)}")
-    iterator = iter(items)
-    while chunk := list(islice(iterator, 500)):
-        for item in chunk:
-            yield item
-        await asyncio.sleep(0)
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % 500 == 0:
+            await asyncio.sleep(0)

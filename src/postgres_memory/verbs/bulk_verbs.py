@@ -48,8 +48,8 @@ class BulkVerbs:
         one INSERT per batch, which is slower. Of one id given twice in a batch the first counts, with ``"update"`` the
         last; with ``"error"`` it is a failure. ``progress`` is called with the number of items handled so far.
 
-        Raises InvalidTypeError or InvalidValueError for bad arguments, and a DatabaseError if the database fails:
-        whole batches before it are stored.
+        Raises InvalidTypeError or InvalidValueError for bad arguments, what the input raises, and a DatabaseError if
+        the database fails: whole batches read before that are stored, the one being filled is not.
         """
         return await add_many(
             self._context.on(connection),

@@ -81,7 +81,8 @@ class RecordVerbs:
            with another payload raises IdempotencyConflictError. A key is remembered for 24 hours (the object's
            ``idempotency_ttl``), also when its memory is deleted: then NotFoundError is raised.
         2. The id: ``on_conflict`` says ``"error"`` (ConflictError), ``"ignore"`` (the memory that is there is returned)
-           or ``"update"`` (it gets the new fields, and the given relations beside those it has).
+           or ``"update"`` (it gets the new fields, defaults for those not given, and the given relations beside those
+           it has; its status stays, which is the lifecycle's).
         3. ``dedupe="content"``: if an active, unexpired one of this owner's deduped memories has an equal content, that
            memory is returned and nothing is stored.
 
