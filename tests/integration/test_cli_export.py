@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from postgres_memory import PostgresMemory
 from tests.conftest import Database
+from tests.integration.command import COMMAND
 
 
 def run(database: Database, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -52,6 +55,57 @@ async def test_a_pipe_carries_a_namespace(memory: PostgresMemory, database: Data
     assert b"Traceback" not in cut.stderr
     async with PostgresMemory(database.dsn, namespace="other") as other:
         assert await other.count(include_inactive=True) == 0
+
+
+async def test_an_export_may_come_through_a_pipe_in_pieces(
+    memory: PostgresMemory, database: Database
+) -> None:
+    await memory.store("piped")
+    out = run(database, "export", "-").stdout
+    process = start(database, "import", "-", "--namespace", "copy")
+    assert process.stdin is not None
+    for piece in (out[:5], out[5:]):
+        process.stdin.write(piece)
+        process.stdin.flush()
+        await asyncio.sleep(1)
+    assert process.communicate()[0].startswith(b"1 stored")
+
+
+async def test_ctrl_c_ends_an_import_that_waits_for_its_pipe(
+    memory: PostgresMemory, database: Database
+) -> None:
+    await memory.store("piped")
+    out = run(database, "export", "-").stdout
+    process = start(database, "import", "-", "--namespace", "copy")
+    assert process.stdin is not None
+    process.stdin.write(out[:-20])
+    process.stdin.flush()
+    await asyncio.sleep(3)
+    process.send_signal(signal.SIGINT)
+    assert await asyncio.to_thread(process.wait, 10) == 130
+    assert b"interrupted" in process.communicate()[1]
+    async with PostgresMemory(database.dsn, namespace="copy") as copy:
+        assert await copy.count(include_inactive=True) == 0
+
+
+async def test_a_timeout_of_the_database_is_no_trouble_with_the_file(
+    memory: PostgresMemory, database: Database
+) -> None:
+    await memory.add_many(f"memory number {number} " * 20 for number in range(3000))
+    separator = "&" if "?" in database.dsn else "?"
+    done = run(database, "export", "-", "--dsn", f"{database.dsn}{separator}statement_timeout=1")
+    assert done.returncode == 1
+    assert b"57014" in done.stderr
+
+
+def start(database: Database, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"POSTGRES_MEMORY_DSN": database.dsn},
+    )
 
 
 async def test_a_file_that_cannot_be_written(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from postgres_memory.errors import InvalidValueError
+from postgres_memory.errors import InvalidValueError, PostgresMemoryError
 
 from . import options
 from .output import complain, progress
@@ -35,6 +35,8 @@ def export(
         target = sys.stdout.buffer if file == "-" else file
         try:
             result = at.run(at.memory.export(target, session_messages=session_messages, progress=show))
+        except PostgresMemoryError:
+            raise  # a timeout of the database is an OSError too
         except OSError as error:
             raise InvalidValueError("FILE", f"{file}: {error.strerror}") from error
     complain(f"{result.memories} memories, {result.relations} relations, {result.messages} messages exported")

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, RawIOBase, UnsupportedOperation
 from os import fstat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, TypeVar, cast
@@ -23,6 +23,7 @@ from . import options
 from .lines import BadLine, Line, in_batches, read_lines
 from .output import complain, progress
 from .running import PROBLEM, Session, reported, session
+from .standard_input import StandardInput
 
 if TYPE_CHECKING:
     from postgres_memory.postgres import PostgresMemory
@@ -80,8 +81,8 @@ def import_(
 
     target = options.Target(dsn, namespace, schema, debug)
     with reported(target), _opened(file) as stream:
-        if begins_export(stream.peek(_START)[:_START]):
-            with session(target) as at, progress("importing") as show:
+        if begins_export(_start(stream)):
+            with session(target) as at, progress("importing") as show, _left(stream):
                 whole = at.run(at.memory.import_(stream, on_conflict=on_conflict.value, progress=show))
             typer.echo(
                 f"{whole.stored} stored, {whole.ignored} ignored, {whole.relations} relations, "
@@ -140,8 +141,12 @@ async def _to_its_end(work: Coroutine[None, None, _T]) -> _T:
 def _opened(file: str) -> Iterator[BufferedReader]:
     if file == "-":
         # The same bytes, under a class that can look ahead, whatever stands in for the standard input.
-        standard = sys.stdin.buffer
-        yield standard if isinstance(standard, BufferedReader) else BufferedReader(cast(RawIOBase, standard))
+        standard: IO[bytes] = sys.stdin.buffer
+        try:
+            raw: RawIOBase = StandardInput(standard.fileno())
+        except UnsupportedOperation:
+            raw = cast(RawIOBase, standard)
+        yield BufferedReader(raw)
         return
     with ExitStack() as stack:
         try:
@@ -149,6 +154,23 @@ def _opened(file: str) -> Iterator[BufferedReader]:
         except OSError as error:
             raise InvalidValueError("FILE", f"{file}: {error.strerror}") from error
         yield stream
+
+
+def _start(stream: BufferedReader) -> bytes:
+    """Return the first bytes of a stream, which are read again; a pipe may give them in several pieces."""
+    if isinstance(stream.raw, StandardInput):
+        return stream.raw.begin(_START)
+    return stream.peek(_START)[:_START]
+
+
+@contextmanager
+def _left(stream: BufferedReader) -> Iterator[None]:
+    """End the reading of a stream, also where it waits, when the body ends."""
+    try:
+        yield
+    finally:
+        if isinstance(stream.raw, StandardInput):
+            stream.raw.stop()
 
 
 def _size(stream: IO[bytes]) -> int | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+import threading
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 PROBLEM = 1
 WRONG_USE = 2
 INTERRUPTED = 130
+
+_AGAIN_SECONDS = 0.05
 
 _T = TypeVar("_T")
 
@@ -48,7 +53,7 @@ def session(target: Target, *, state: Callable[[], str] | None = None) -> Iterat
     # Imported here, so that --help does not wait for it.
     from postgres_memory.postgres import PostgresMemory
 
-    with reported(target), asyncio.Runner() as runner:
+    with reported(target), interrupts_kept(), asyncio.Runner() as runner:
         memory = PostgresMemory(target.dsn, namespace=target.namespace, schema=target.schema)
         try:
             # Reported inside as well: closing may fail too, and must not hide what went wrong first.
@@ -56,6 +61,31 @@ def session(target: Target, *, state: Callable[[], str] | None = None) -> Iterat
                 yield Session(runner, memory)
         finally:
             runner.run(memory.close())
+
+
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """See to it that no Ctrl-C is lost in the body.
+
+    Where it arrives inside a callback of a weak reference or a finalizer, Python can only print and forget it. It is
+    then sent again, a moment later.
+    """
+    before = sys.unraisablehook
+    main = threading.main_thread().ident
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_type is KeyboardInterrupt and main is not None:
+            again = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (main, signal.SIGINT))
+            again.daemon = True
+            again.start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager
