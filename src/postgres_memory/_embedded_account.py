@@ -25,6 +25,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from ._embedded_locks import locked
 from .errors import ConfigurationError, EmbeddedServerError
 
 ROOT_HOME = Path("/var/lib/postgres-memory")
@@ -60,8 +61,13 @@ def server_account() -> Account | None:
         return None
     account = _known_account()
     if account is None:
-        _make_user()
-        account = _known_account()
+        # One at a time: useradd looks for the name before it locks the list of users, so that of two at once the
+        # second replaces the first one's user by another of that name, under which nothing of the first runs.
+        with locked(root_home() / ".account.lock"):
+            account = _known_account()
+            if account is None:
+                _make_user()
+                account = _known_account()
     if account is None or account.uid == 0:
         raise EmbeddedServerError(
             f"The system user {USER_NAME!r} must exist and must not be root. {_advice()}"
@@ -86,7 +92,7 @@ def _make_user() -> None:
     if program is None:
         raise EmbeddedServerError(f"PostgreSQL refuses to run as root, and useradd is missing. {_advice()}")
     done = run([program, *_MAKE_USER[1:]], cwd=Path("/"))
-    # Another process may have made the user in the same moment: what counts is that it exists.
+    # Somebody else's useradd may have been first: what counts is that the user exists.
     if done.returncode != 0 and _known_account() is None:
         raise EmbeddedServerError(
             f"PostgreSQL refuses to run as root, and {done.stderr.strip()}. {_advice()}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import pwd
 import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -320,12 +322,36 @@ def test_wheel_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         binaries()
 
 
-def test_system_user_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_user_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(_embedded_account, "ROOT_HOME", tmp_path)
     monkeypatch.setattr(_embedded_account, "USER_NAME", "no-such-user")
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     with pytest.raises(EmbeddedServerError, match=r"useradd --system .* postgres-memory"):
         server_account()
+
+
+_MAKE_A_USER = """
+import sys
+from postgres_memory import _embedded_account as account
+name = sys.argv[1]
+account.USER_NAME, account._MAKE_USER = name, [*account._MAKE_USER[:-1], name]
+print(account.server_account().uid)
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root makes a system user")
+def test_processes_that_need_the_system_user_at_once_get_the_same() -> None:
+    name = f"pm-race-{os.getpid()}"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _MAKE_A_USER, name], stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    try:
+        uids = {process.communicate(timeout=120)[0].strip() for process in processes}
+        assert uids == {str(pwd.getpwnam(name).pw_uid)}
+    finally:
+        subprocess.run(["userdel", name], check=True)
 
 
 def test_windows(monkeypatch: pytest.MonkeyPatch) -> None:
