@@ -75,11 +75,11 @@ def check_positive(value: object, argument: str) -> int:
 
 
 def check_duration(value: object, argument: str) -> timedelta:
-    """Return ``value``, a positive timedelta of at most ten thousand years' worth of days."""
+    """Return ``value``, a positive timedelta of at most a thousand years, which end before year 9999."""
     if not isinstance(value, timedelta):
         raise InvalidTypeError(argument, f"must be a timedelta, not {kind_of(value)}")
-    if not timedelta(0) < value <= timedelta(days=3_652_425):
-        raise InvalidValueError(argument, "must be positive, and at most ten thousand years")
+    if not timedelta(0) < value <= timedelta(days=365_250):
+        raise InvalidValueError(argument, "must be positive, and at most a thousand years")
     return value
 
 

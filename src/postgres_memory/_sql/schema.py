@@ -88,6 +88,21 @@ def _key_length(column: str) -> str:
     return f"octet_length({column}) BETWEEN 1 AND 255"
 
 
+def _keys(*columns: str) -> str:
+    return " AND ".join(f"{column} <> '' AND octet_length({column}) <= 255" for column in columns)
+
+
+def _times(columns: str) -> str:
+    """Keep times inside what a datetime holds and the driver can write: neither infinite nor out of its years."""
+    first, last = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"
+    return f"LEAST({columns}) > '{first}' AND GREATEST({columns}) < '{last}'"
+
+
+def _names(lists: str) -> str:
+    """Keep lists of names, and the owner, without one that is NULL or empty. Those not flat cannot be appended to."""
+    return f"('' <> ALL ({lists} || owner)) IS TRUE"
+
+
 def _memories(metadata: MetaData) -> Table:
     none = text("'{}'")
     table = Table(
@@ -116,8 +131,15 @@ def _memories(metadata: MetaData) -> Table:
         Column("content_key", LargeBinary),
         PrimaryKeyConstraint("namespace", "id", name="memories_pkey"),
         UniqueConstraint("namespace", "seq", name="memories_seq_key"),
+        # An INSERT of one row pays for reading each check: of those that came later, one holds for many columns.
         CheckConstraint(_key_length("namespace"), name="memories_namespace_check"),
         CheckConstraint(_key_length("id"), name="memories_id_check"),
+        CheckConstraint(
+            f"octet_length(owner) <= 255 AND {_keys('thread_id', 'session_id')}",
+            name="memories_keys_check",
+        ),
+        CheckConstraint(_times("created_at, updated_at, expires_at"), name="memories_times_check"),
+        CheckConstraint(_names("tags || readers || writers"), name="memories_names_check"),
         CheckConstraint(_between_0_and_1("importance"), name="memories_importance_check"),
         CheckConstraint(_between_0_and_1("confidence"), name="memories_confidence_check"),
         CheckConstraint("version >= 1", name="memories_version_check"),
@@ -195,6 +217,7 @@ def _memory_hash_embeddings(metadata: MetaData, memories: Table, extension_schem
             ondelete="CASCADE",
         ),
         CheckConstraint(_one_of("status", STATUSES), name="memory_hash_embeddings_status_check"),
+        CheckConstraint("isfinite(expires_at)", name="memory_hash_embeddings_expires_at_check"),
         Index(
             "memory_hash_embeddings_long_idx",
             "namespace",
@@ -220,6 +243,7 @@ def _memory_access(metadata: MetaData, memories: Table) -> Table:
             ondelete="CASCADE",
         ),
         CheckConstraint("access_count >= 0", name="memory_access_access_count_check"),
+        CheckConstraint(_times("last_accessed"), name="memory_access_last_accessed_check"),
     )
 
 
@@ -286,6 +310,9 @@ def _session_messages(metadata: MetaData) -> Table:
         PrimaryKeyConstraint("namespace", "session_id", "seq", name="session_messages_pkey"),
         CheckConstraint(_key_length("namespace"), name="session_messages_namespace_check"),
         CheckConstraint(_key_length("session_id"), name="session_messages_session_id_check"),
+        CheckConstraint("octet_length(owner) <= 255", name="session_messages_owner_check"),
+        CheckConstraint(_names("readers || writers"), name="session_messages_names_check"),
+        CheckConstraint(_times("created_at"), name="session_messages_created_at_check"),
         CheckConstraint("jsonb_typeof(message) = 'object'", name="session_messages_message_check"),
     )
 
@@ -303,5 +330,7 @@ def _idempotency_keys(metadata: MetaData) -> Table:
         Column("expires_at", DateTime(timezone=True), nullable=False),
         PrimaryKeyConstraint("namespace", "owner", "key", name="idempotency_keys_pkey"),
         CheckConstraint(_key_length("key"), name="idempotency_keys_key_check"),
+        CheckConstraint(_keys("namespace", "owner", "memory_id"), name="idempotency_keys_keys_check"),
+        CheckConstraint("isfinite(expires_at)", name="idempotency_keys_expires_at_check"),
         Index("idempotency_keys_expires_at_idx", "namespace", "expires_at"),
     )
