@@ -83,11 +83,17 @@ def configure(schema: str, extension_schema: str, connection: Connection | None)
         version_table_schema=schema,
         include_schemas=True,
         include_name=lambda name, kind, _: kind != "schema" or name == schema,
+        include_object=comparable,
         compare_type=compare_type,
         transaction_per_migration=True,
         schema=schema,
         extension_schema=extension_schema,
     )
+
+
+def comparable(_object: object, name: str | None, kind: str, _found: bool, _other: object) -> bool:
+    """Leave out the index on an expression, which Alembic compares as text; a test compares what the server says."""
+    return kind != "index" or name != "memories_terms_idx"
 
 
 def compare_type(

@@ -9,6 +9,7 @@ import asyncpg
 from postgres_memory._sql.functions import hash_counts_function, hash_embedding_function
 from postgres_memory._sql.names import quote
 from postgres_memory._sql.schema import tables
+from postgres_memory._sql.term_functions import lexical_terms_function, thread_place_function
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection as SyncConnection
@@ -18,7 +19,8 @@ Catalog = dict[str, list[tuple[Any, ...]]]
 _VERSION = "('alembic_version', 'alembic_version_pkc')"
 _OF_TABLE = f"n.nspname = $1 AND c.relname NOT IN {_VERSION}"
 
-#: Under an empty search_path, which qualifies every name. Nothing here depends on object ids or on the role.
+#: Under an empty search_path, which qualifies every name. Nothing here depends on object ids or on the role, nor on
+#: columns that were dropped or added later, but for their order.
 _QUERIES = {
     "relations": f"""
         SELECT c.relname, c.relkind::text, c.relpersistence::text, c.reloptions, c.relrowsecurity,
@@ -26,9 +28,10 @@ _QUERIES = {
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_am am ON am.oid = c.relam
         WHERE {_OF_TABLE} ORDER BY 1""",
     "columns": f"""
-        SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+        SELECT c.relname, row_number() OVER (PARTITION BY c.relname ORDER BY a.attnum), a.attname,
+               format_type(a.atttypid, a.atttypmod), a.attnotnull,
                a.attidentity::text, a.attgenerated::text, pg_get_expr(d.adbin, d.adrelid), a.attstorage::text,
-               a.attcompression::text, a.attcollation::regcollation::text, a.attoptions, a.atthasmissing
+               a.attcompression::text, a.attcollation::regcollation::text, a.attoptions
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         WHERE {_OF_TABLE} AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 1, 2""",
@@ -98,6 +101,8 @@ def create_from_metadata(connection: SyncConnection, schema: str, extension_sche
         f"CREATE SCHEMA {quote(schema)}",
         hash_counts_function(schema, extension_schema),
         hash_embedding_function(schema, extension_schema),
+        lexical_terms_function(schema),
+        thread_place_function(schema),
     ):
         connection.exec_driver_sql(statement)
     tables(schema, extension_schema).metadata.create_all(connection)

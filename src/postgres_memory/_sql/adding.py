@@ -34,6 +34,7 @@ from .parameters import (
     texts_parameter,
     time_parameter,
 )
+from .places import language_of_namespace, next_place, place_after
 from .schema import Tables
 
 #: What the caller decides about a memory: columns, and parameters of the same names.
@@ -111,6 +112,8 @@ def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE
     values["content_key"] = case((boolean_parameter("dedupe"), own_key))
     values["created_at"] = func.coalesce(time_parameter("created_at"), now)
     values["updated_at"] = now
+    values["place"] = next_place(tables, text_parameter("thread_id"))
+    values["language"] = language_of_namespace(tables)
     if replaced is not None:
         values["supersedes"] = replaced.c.id
     row = select(*(value.label(name) for name, value in values.items()))
@@ -127,6 +130,7 @@ def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE
             | {
                 "version": memories.c.version + literal_column("1"),
                 "content_key": _updated_key(tables, statement.excluded.content_key),
+                "place": place_after(memories.c, statement.excluded),
             },
         )
     else:

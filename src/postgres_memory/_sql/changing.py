@@ -32,6 +32,7 @@ from .parameters import (
     texts_parameter,
     time_parameter,
 )
+from .places import next_place
 from .records import RECORD_COLUMNS, select_records
 from .schema import Tables
 
@@ -83,6 +84,9 @@ def _updated(tables: Tables, before: CTE, changed: tuple[str, ...], merge_metada
     if {"content", "owner"} & set(changed):
         new = content_key(values.get("owner", memories.c.owner), values.get("content", memories.c.content))
         values["content_key"] = case((memories.c.content_key.is_not(None), new))
+    if "thread_id" in changed:
+        same = memories.c.thread_id.is_not_distinct_from(values["thread_id"])
+        values["place"] = case((same, memories.c.place), else_=next_place(tables, values["thread_id"]))
     values["updated_at"] = func.statement_timestamp()
     values["version"] = memories.c.version + literal_column("1")
     return (

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from .names import quote
+from .names import qualified, quote
 from .types import QualifiedVector
 
 #: Rows up to this squared norm are ranked in float8, exactly; the few longer texts in numeric. See _sql/searching.py.
@@ -52,6 +52,7 @@ class Tables:
     memory_relations: Table
     session_messages: Table
     idempotency_keys: Table
+    namespace_settings: Table
 
     def vector(self, dimensions: int | None = None) -> QualifiedVector:
         """Return the vector type as this database spells it."""
@@ -62,7 +63,7 @@ class Tables:
 def tables(schema: str, extension_schema: str) -> Tables:
     """Return the tables of ``schema``, their vectors typed in ``extension_schema``."""
     metadata = MetaData(schema=schema)
-    memories = _memories(metadata)
+    memories = _memories(metadata, schema)
     return Tables(
         schema=schema,
         extension_schema=extension_schema,
@@ -73,6 +74,7 @@ def tables(schema: str, extension_schema: str) -> Tables:
         memory_relations=_memory_relations(metadata, memories),
         session_messages=_session_messages(metadata),
         idempotency_keys=_idempotency_keys(metadata),
+        namespace_settings=_namespace_settings(metadata),
     )
 
 
@@ -103,7 +105,7 @@ def _names(lists: str) -> str:
     return f"('' <> ALL ({lists} || owner)) IS TRUE"
 
 
-def _memories(metadata: MetaData) -> Table:
+def _memories(metadata: MetaData, schema: str) -> Table:
     none = text("'{}'")
     table = Table(
         "memories",
@@ -129,6 +131,9 @@ def _memories(metadata: MetaData) -> Table:
         Column("readers", ARRAY(Text), nullable=False, server_default=none),
         Column("writers", ARRAY(Text), nullable=False, server_default=none),
         Column("content_key", LargeBinary),
+        # Where it stands in its thread: neighbours in number are neighbours there. See _sql/places.py.
+        Column("place", BigInteger),
+        Column("language", Text, nullable=False, server_default=text("'english'")),
         PrimaryKeyConstraint("namespace", "id", name="memories_pkey"),
         UniqueConstraint("namespace", "seq", name="memories_seq_key"),
         # An INSERT of one row pays for reading each check: of those that came later, one holds for many columns.
@@ -175,6 +180,17 @@ def _memories(metadata: MetaData) -> Table:
         Index("memories_created_at_idx", "namespace", "created_at", "seq"),
         Index("memories_updated_at_idx", "namespace", "updated_at", "seq"),
         Index("memories_importance_idx", "namespace", "importance", "seq"),
+        Index("memories_place_idx", "namespace", "place", postgresql_where=text("place IS NOT NULL")),
+        # An expression and no column: COPY fills it, raw SQL cannot get it wrong, and no row grows.
+        Index(
+            "memories_terms_idx",
+            text(
+                f'{qualified(schema, "lexical_terms")}(namespace, language, content, created_at) COLLATE "C"'
+            ),
+            postgresql_using="gin",
+            # What waits is read by every search and merged by one unlucky insert; this bounds both.
+            postgresql_with={"gin_pending_list_limit": 256},
+        ),
     )
     table.append_constraint(
         ForeignKeyConstraint(
@@ -333,4 +349,16 @@ def _idempotency_keys(metadata: MetaData) -> Table:
         CheckConstraint(_keys("namespace", "owner", "memory_id"), name="idempotency_keys_keys_check"),
         CheckConstraint("isfinite(expires_at)", name="idempotency_keys_expires_at_check"),
         Index("idempotency_keys_expires_at_idx", "namespace", "expires_at"),
+    )
+
+
+def _namespace_settings(metadata: MetaData) -> Table:
+    return Table(
+        "namespace_settings",
+        metadata,
+        Column("namespace", Text, nullable=False),
+        Column("language", Text, nullable=False, server_default=text("'english'")),
+        PrimaryKeyConstraint("namespace", name="namespace_settings_pkey"),
+        CheckConstraint(_key_length("namespace"), name="namespace_settings_namespace_check"),
+        CheckConstraint(_key_length("language"), name="namespace_settings_language_check"),
     )

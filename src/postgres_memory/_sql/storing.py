@@ -6,11 +6,13 @@ from sqlalchemy import Delete, Insert, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
 from .parameters import counts_parameter, json_parameter, text_parameter
+from .places import language_of_namespace, next_place
 from .schema import Tables
 
 
 def store_memory(tables: Tables) -> Insert:
     """Insert one memory and what it is ranked by, in one statement."""
+    thread = text_parameter("thread_id")
     stored = (
         insert(tables.memories)
         .values(
@@ -18,6 +20,9 @@ def store_memory(tables: Tables) -> Insert:
             id=text_parameter("id"),
             content=text_parameter("content"),
             metadata=json_parameter("metadata"),
+            thread_id=thread,
+            place=next_place(tables, thread),
+            language=language_of_namespace(tables),
         )
         .returning(tables.memories.c.namespace, tables.memories.c.seq)
         .cte("stored")

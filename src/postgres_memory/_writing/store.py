@@ -24,6 +24,7 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
             "id": new_id(),
             "content": text,
             "metadata": encoded,
+            "thread_id": None,
             "counts": await counts_of(text),
         },
     )

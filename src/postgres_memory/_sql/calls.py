@@ -1,0 +1,49 @@
+"""Calls of the schema's own functions, qualified, as no search_path is relied on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
+
+from .names import qualified
+from .schema import Tables
+
+
+class _Call(FunctionElement[Any]):
+    """A call by a qualified name. SQLAlchemy's own would not quote every schema, and trips over a % in one."""
+
+    inherit_cache = False
+
+    def __init__(
+        self, tables: Tables, name: str, kind: TypeEngine[Any], *arguments: ColumnElement[Any]
+    ) -> None:
+        super().__init__(*arguments)
+        self.qualified = qualified(tables.schema, name)
+        self.type = kind
+
+
+@compiles(_Call)
+def _compile(call: _Call, compiler: SQLCompiler, **options: Any) -> str:
+    return f"{call.qualified}({compiler.process(call.clauses, **options)})"
+
+
+def thread_place(tables: Tables, thread: ColumnElement[Any]) -> ColumnElement[int]:
+    """Return the number that the places of a thread are counted from."""
+    return _Call(tables, "thread_place", BigInteger(), thread)
+
+
+def lexical_terms(
+    tables: Tables,
+    namespace: ColumnElement[Any],
+    language: ColumnElement[Any],
+    content: ColumnElement[Any],
+    created_at: ColumnElement[Any],
+) -> ColumnElement[list[str]]:
+    """Return the terms of a content, those of its date last."""
+    return _Call(tables, "lexical_terms", ARRAY(Text()), namespace, language, content, created_at)

@@ -1,0 +1,127 @@
+"""What a memory is found by: its words in the language of the namespace, pairs of letters, its date, its place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from postgres_memory import PostgresMemory
+from postgres_memory._sql.places import FIRST
+from postgres_memory._sql.term_functions import (
+    INDEXED_CHARACTERS,
+    lexical_terms_function,
+    thread_place_function,
+)
+from tests.conftest import Database
+
+MOMENT = datetime(2023, 5, 8, 23, 30, tzinfo=UTC)
+
+if TYPE_CHECKING:
+    from postgres_memory._database import Connection
+
+
+@pytest.fixture
+async def connection(database: Database) -> AsyncIterator[Connection]:
+    opened = await asyncpg.connect(database.dsn)
+    yield opened
+    await opened.close()
+
+
+async def terms(
+    connection: Connection, content: str, language: str = "english", namespace: str = "n"
+) -> list[str]:
+    """Return the terms of a content without the namespace's mark, which all must bear, and without the date's."""
+    given = await connection.fetchval(
+        "SELECT memory.lexical_terms($1, $2, $3, $4)", namespace, language, content, MOMENT
+    )
+    marks = {term[:4] for term in given}
+    assert len(marks) == 1
+    assert [term[4:] for term in given[-4:]] == ["@may", "@2023", "@8", "@monday"]
+    return sorted(term[4:] for term in given[:-4])
+
+
+@pytest.mark.parametrize(
+    ("language", "content", "found"),
+    [
+        ("english", "", []),
+        ("english", "The running dogs, and a Dog!", ["dog", "run"]),
+        ("english", "on the 31st of 2 months", ["2", "31", "31st", "month"]),
+        ("english", "the Twenty1st", ["twenty1st"]),
+        ("simple", "The running dogs", ["dogs", "running", "the"]),
+        ("german", "Die Häuser am Fluss", ["fluss", "haus"]),
+        ("english", "我喜欢茶", ["喜欢", "我喜", "欢茶"]),
+        ("english", "茶", ["茶"]),
+        ("english", "likes 緑茶 tea", ["like", "tea", "緑茶"]),
+        ("english", "ฉันชอบชา", ["ชอ", "ชา", "ฉั", "ชอ", "บช", "อบ", "ัน", "นช"]),
+        ("english", "a\x01b c", ["b", "c"]),
+    ],
+)
+async def test_terms(connection: Connection, language: str, content: str, found: list[str]) -> None:
+    assert await terms(connection, content, language) == sorted(set(found))
+
+
+async def test_namespaces_share_no_terms(connection: Connection) -> None:
+    query = """SELECT memory.lexical_terms($1, 'english', 'tea', now())
+        && memory.lexical_terms($2, 'english', 'tea', now())"""
+    assert await connection.fetchval(query, "one", "one")
+    assert not await connection.fetchval(query, "one", "two")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        " ".join(f"word{number}" for number in range(150_000)),
+        "-".join(f"𝒜{number}" for number in range(60_000)),
+        "茶" * 400_000,
+        "x" * 1_000_000,
+        "/".join(f"a{number}" for number in range(100_000)),
+    ],
+    ids=["words", "hyphens", "letters", "one word", "path"],
+)
+async def test_a_content_of_any_size_is_stored(database: Database, content: str) -> None:
+    async with PostgresMemory(database.dsn, max_content_bytes=2**22) as memory:
+        await memory.store(content)
+        assert [entry.content for entry in await memory.search(content[:100], limit=1)] == [content]
+
+
+async def test_only_the_beginning_is_indexed(connection: Connection) -> None:
+    content = "tea " + "x " * (INDEXED_CHARACTERS // 2) + "coffee"
+    assert await terms(connection, content) == ["tea", "x"]
+
+
+async def test_the_migrated_functions_are_those_of_this_version(connection: Connection) -> None:
+    for name, made in (
+        ("lexical_terms", lexical_terms_function("memory")),
+        ("thread_place", thread_place_function("memory")),
+    ):
+        source = await connection.fetchval(
+            "SELECT prosrc FROM pg_proc WHERE pronamespace = 'memory'::regnamespace AND proname = $1", name
+        )
+        assert source == made.split("$function$")[1]
+
+
+async def places(connection: Connection, thread: str) -> list[int]:
+    rows = await connection.fetch(
+        """SELECT place - memory.thread_place($1) AS place FROM memory.memories
+        WHERE thread_id = $1 ORDER BY seq""",
+        thread,
+    )
+    return [row["place"] for row in rows]
+
+
+async def test_memories_are_numbered_within_their_threads(database: Database, connection: Connection) -> None:
+    async with PostgresMemory(database.dsn) as memory:
+        await memory.store("without a thread")
+        for number in range(3):
+            await memory.add(f"a{number}", thread_id="a")
+            await memory.add(f"b{number}", thread_id="b")
+        await memory.add_many(
+            [{"content": "a3", "thread_id": "a"}, "none", {"content": "a4", "thread_id": "a"}]
+        )
+        assert await places(connection, "a") == [FIRST, FIRST + 1, FIRST + 2, FIRST + 3, FIRST + 4]
+        assert await places(connection, "b") == [FIRST, FIRST + 1, FIRST + 2]
+        assert await connection.fetchval("SELECT count(*) FROM memory.memories WHERE place IS NULL") == 1
