@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ._database import again_if_a_victim
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from ._access import Toucher
     from ._database import Connection, Database
     from ._sql.compile import Catalog, StatementBuilder
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ class Context:
             async with self.scope.entered():
                 return await replace(self, scope=None).fetch(builder, parameters, *shape)
         catalog = await self.database.opened()
-        return await self.database.fetch(catalog.statement(builder, *shape), parameters, self.connection)
+        run = partial(self.database.fetch, catalog.statement(builder, *shape), parameters, self.connection)
+        return await (again_if_a_victim(run) if self.connection is None else run())
 
     async def ready(self) -> None:
         """Raise what any statement would: after close, after the block, where there is no schema."""
@@ -98,6 +103,18 @@ class Context:
         """Count an access to each of these memories."""
         if self.toucher is not None and ids:
             await self.toucher.touch(ids, in_transaction=self.connection is not None)
+
+    async def retried(self, work: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
+        """Return what ``work`` returns inside a `transaction`, which runs again where it was a deadlock's victim.
+
+        Inside a transaction of the caller's, which is over then, it runs once.
+        """
+
+        async def run() -> ResultT:
+            async with self.transaction() as inside:
+                return await work(inside)
+
+        return await (again_if_a_victim(run) if self.connection is None else run())
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Context]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Pool = asyncpg.Pool[asyncpg.Record]
 
 OpenedT = TypeVar("OpenedT")
+ResultT = TypeVar("ResultT")
 
 #: What asyncpg raises for reasons outside the caller's code. `InternalClientError` (a bare Exception) can follow a
 #: lost connection; a TimeoutError is an OSError.
@@ -45,6 +46,13 @@ _UNAVAILABLE = {"57P01", "57P02", "57P03", "53300"}
 #: How much of a COPY is handed to the driver at a time.
 _PIECE = 1 << 18
 _NO_SUCH_TABLE = {"42P01", "3F000"}
+
+#: A transaction that the server chose to end so that another could go on: a deadlock, a serialization failure. Nothing
+#: of it was written, and the same once more may succeed.
+_VICTIM = {"40P01", "40001"}
+#: How often a transaction runs before its caller learns of that, and how much longer each pause is, in seconds.
+_RUNS = 8
+_PAUSE = 0.01
 
 _TRANSACTION = ("BEGIN", "COMMIT", "ROLLBACK")
 _SAVEPOINT = (
@@ -320,6 +328,18 @@ class Database(Generic[OpenedT]):
                 "not leave the block",
                 sqlstate="25P02",
             )
+
+
+async def again_if_a_victim(run: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Run a whole transaction, and run it again where the server ended it in favour of another one."""
+    for number in range(1, _RUNS):
+        try:
+            return await run()
+        except DatabaseError as error:
+            if error.sqlstate not in _VICTIM:
+                raise
+        await asyncio.sleep(number * _PAUSE)
+    return await run()
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from .keys import content_key
+from .locking import in_order
 from .parameters import (
     counts_parameter,
     float_parameter,
@@ -60,12 +61,10 @@ def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool
     nothing was changed. Its embedding is the one before.
     """
     memories = tables.memories
-    before = (
-        select(memories.c.version)
-        .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id"))
-        .with_for_update()
-        .cte("before")
+    this = select(memories.c.version).where(
+        memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id")
     )
+    before = in_order(tables, this).cte("before")
     updated = _updated(tables, before, changed, merge_metadata)
     one = select(literal_column("1").label("one")).subquery("one")
     base = one.outerjoin(before, true()).outerjoin(updated, true())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, LargeBinary, UpdateBase, func, literal_column, null, update
+from sqlalchemy import ColumnElement, LargeBinary, UpdateBase, func, literal_column, null, select, update
 
+from .locking import in_order
 from .parameters import text_parameter
 from .schema import Tables
 
@@ -22,13 +23,15 @@ def content_key(owner: ColumnElement[str], content: ColumnElement[str]) -> Colum
 def release_expired_keys(tables: Tables) -> UpdateBase:
     """Let go of the keys of expired memories, which nobody sees: what they hold may be stored again."""
     memories = tables.memories
+    rows = select(memories.c.seq).where(
+        memories.c.namespace == text_parameter("namespace"),
+        memories.c.expires_at <= func.statement_timestamp(),
+        memories.c.content_key.is_not(None),
+    )
+    expired = in_order(tables, rows).cte("expired")
     return (
         update(memories)
-        .where(
-            memories.c.namespace == text_parameter("namespace"),
-            memories.c.expires_at <= func.statement_timestamp(),
-            memories.c.content_key.is_not(None),
-        )
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == expired.c.seq)
         .values(content_key=null())
         .returning(memories.c.id)
     )

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from .adding import SET_BY_THE_SERVER, parts_of_adding
+from .locking import doomed, in_order
 from .parameters import number_parameter, text_parameter
 from .records import RECORD_COLUMNS, select_records
 from .schema import Tables
@@ -40,12 +41,10 @@ def supersede_memory(tables: Tables, with_relations: bool) -> Select[Any]:
     """
     memories = tables.memories
     # Locked before it is looked at: of two calls at once, the second sees what the first made of it.
-    old = (
-        select(memories.c.namespace, memories.c.id, memories.c.status)
-        .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("old_id"))
-        .with_for_update()
-        .cte("old")
+    replaced = select(memories.c.namespace, memories.c.id, memories.c.status).where(
+        memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("old_id")
     )
+    old = in_order(tables, replaced).cte("old")
     parts = parts_of_adding(tables, "nothing", with_relations, replaced=old)
     stored = parts.stored
     superseded = (
@@ -167,18 +166,10 @@ def _state(tables: Tables) -> CTE:
     changed one of these, which shows in its number.
     """
     memories, versions = tables.memories, _versions(tables)
-    now = (
-        select(*(memories.c[name] for name in ("namespace", "id", "supersedes", "status", "version")))
-        .select_from(
-            memories.join(
-                versions,
-                and_(memories.c.namespace == versions.c.namespace, memories.c.id == versions.c.id),
-            )
-        )
-        .order_by(memories.c.id.collate("C"))
-        .with_for_update(of=memories)
-        .cte("now")
-    )
+    found = and_(memories.c.namespace == versions.c.namespace, memories.c.id == versions.c.id)
+    names = ("namespace", "id", "supersedes", "status", "version")
+    rows = select(*(memories.c[name] for name in names)).select_from(memories.join(versions, found))
+    now = in_order(tables, rows).cte("now")
     is_it = now.c.id == text_parameter("id")
     replaces_it = now.c.supersedes.is_not_distinct_from(text_parameter("id"))
     active = now.c.status == literal_column("'active'")
@@ -254,13 +245,15 @@ def _count(statement: Delete, column: ColumnElement[Any]) -> Select[Any]:
 def clear_session(tables: Tables) -> Delete:
     """Delete the messages of a session and the SESSION memories that name it."""
     memories = tables.memories
+    of_session = doomed(
+        tables,
+        memories.c.namespace == text_parameter("namespace"),
+        memories.c.session_id == text_parameter("session_id"),
+        memories.c.memory_type == literal_column("'session'"),
+    )
     return (
         delete(memories)
-        .where(
-            memories.c.namespace == text_parameter("namespace"),
-            memories.c.session_id == text_parameter("session_id"),
-            memories.c.memory_type == literal_column("'session'"),
-        )
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == of_session.c.seq)
         .add_cte(clear_messages(tables).cte("messages"))
     )
 

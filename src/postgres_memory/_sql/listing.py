@@ -18,6 +18,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from .locking import doomed
 from .names import qualified
 from .parameters import number_parameter, text_parameter
 from .predicates import Shape, Visibility, predicate, visible
@@ -75,21 +76,12 @@ def count_matching(tables: Tables, visibility: Visibility, shape: Shape) -> Sele
 
 
 def delete_matching(tables: Tables, shape: Shape) -> Select[Any]:
-    """Delete the memories that match, whatever their status, and return how many there were.
-
-    They are locked in the order of insertion first, so that two such statements cannot wait for each other.
-    """
+    """Delete the memories that match, whatever their status, and return how many there were."""
     memories = tables.memories
-    doomed = (
-        select(memories.c.seq)
-        .where(*_matching(memories, "all", shape))
-        .order_by(memories.c.seq)
-        .with_for_update()
-        .cte("doomed")
-    )
+    matching = doomed(tables, *_matching(memories, "all", shape))
     deleted = (
         delete(memories)
-        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == doomed.c.seq)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == matching.c.seq)
         .returning(memories.c.seq)
         .cte("deleted")
     )

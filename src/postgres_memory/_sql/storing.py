@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Delete, Insert, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
+from .locking import doomed
 from .parameters import counts_parameter, json_parameter, text_parameter
 from .places import language_of_namespace, next_place
 from .schema import Tables
@@ -40,4 +41,8 @@ def store_memory(tables: Tables) -> Insert:
 
 def clear_memories(tables: Tables) -> Delete:
     """Delete every memory of a namespace."""
-    return delete(tables.memories).where(tables.memories.c.namespace == text_parameter("namespace"))
+    memories = tables.memories
+    all_of_them = doomed(tables, memories.c.namespace == text_parameter("namespace"))
+    return delete(memories).where(
+        memories.c.namespace == text_parameter("namespace"), memories.c.seq == all_of_them.c.seq
+    )

@@ -118,8 +118,7 @@ async def add_once(context: Context, addition: Addition, key: str | None) -> Mem
     if key is None:
         return await add(context, addition)
     check_key(key, "idempotency_key")
-    async with context.transaction() as inside:
-        return await _add_under_key(inside, addition, key)
+    return await context.retried(lambda inside: _add_under_key(inside, addition, key))
 
 
 async def _add_under_key(context: Context, addition: Addition, key: str) -> MemoryRecord:
