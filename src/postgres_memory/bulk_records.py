@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_FAILURES = 1000
+"""How many failures a result holds; more are only counted, so that a long input that is wrong fills no memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class BulkFailure:
@@ -22,13 +25,15 @@ class BulkFailure:
 class BulkResult:
     """How many memories were ``stored`` (updated ones included) and ``ignored`` as conflicts, and the ``failed`` items.
 
-    A batch with a failed item is not stored at all: ``not_stored`` counts every item of such batches.
+    A batch with a failed item is not stored at all: ``not_stored`` counts every item of such batches. ``failures`` counts
+    all that failed, of which ``failed`` holds the first 1,000.
     """
 
     stored: int = 0
     ignored: int = 0
     not_stored: int = 0
     failed: tuple[BulkFailure, ...] = ()
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,3 +86,8 @@ def time_parameter(name: str) -> BindParameter[datetime]:
 def texts_parameter(name: str) -> BindParameter[Sequence[str]]:
     """Return a text[] parameter."""
     return bindparam(name, type_=ARRAY(Text()))
+
+
+def bytes_array_parameter(name: str) -> BindParameter[Sequence[bytes]]:
+    """Return a bytea[] parameter."""
+    return bindparam(name, type_=ARRAY(LargeBinary()))

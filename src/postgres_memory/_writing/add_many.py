@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Callable, Iterable
+from dataclasses import dataclass, field
 from typing import get_args
 
 from .._context import Context
-from .._validation import check_positive, kind_of
-from ..bulk_records import BulkFailure, BulkResult
-from ..errors import InvalidTypeError, InvalidValueError
+from .._progress import tell
+from .._validation import check_positive
+from ..bulk_records import MAX_FAILURES, BulkFailure, BulkResult
+from ..errors import InvalidValueError
 from .adding import Dedupe, OnConflict
-from .batches import BatchRefusedError, store_batch
+from .batches import store_batch
+from .deciding import BatchRefusedError
 from .preparing import Batch, prepare
-
-#: A batch ends before its contents take more than this, so that long texts do not fill the memory.
-_BATCH_CHARACTERS = 8 * 1024 * 1024
+from .reading import read_batches
 
 
 @dataclass(slots=True)
@@ -24,10 +24,26 @@ class _Tally:
     stored: int = 0
     ignored: int = 0
     not_stored: int = 0
-    failed: tuple[BulkFailure, ...] = ()
+    failures: int = 0
+    failed: list[BulkFailure] = field(default_factory=list)
+
+    def refuse(self, batch: Batch, failures: list[tuple[int, str]]) -> None:
+        """Count a batch that was not stored, and keep its failures while there is room."""
+        whole = (batch.start, batch.start + batch.size)
+        self.not_stored += batch.size
+        self.failures += len(failures)
+        for position, reason in failures[: MAX_FAILURES - len(self.failed)]:
+            self.failed.append(BulkFailure(batch.start + position, reason, whole))
+
+    def refuse_whole(self, batch: Batch, reason: str) -> None:
+        """Count a batch that was not stored where nobody knows which item is to blame."""
+        self.not_stored += batch.size
+        self.failures += 1
+        if len(self.failed) < MAX_FAILURES:
+            self.failed.append(BulkFailure(None, reason, (batch.start, batch.start + batch.size)))
 
     def result(self) -> BulkResult:
-        return BulkResult(self.stored, self.ignored, self.not_stored, self.failed)
+        return BulkResult(self.stored, self.ignored, self.not_stored, tuple(self.failed), self.failures)
 
 
 async def add_many(
@@ -48,11 +64,11 @@ async def add_many(
     tally = _Tally()
     writing: asyncio.Task[None] | None = None
     try:
-        async for start, given in _batches(items, batch_size):
-            batch = await asyncio.to_thread(prepare, context, start, given)
+        async for start, given in read_batches(items, batch_size):
+            batch = await asyncio.to_thread(prepare, context, start, given, deduped=dedupe is not None)
             if writing is not None:
                 await writing
-            writing = asyncio.create_task(_write(context, batch, on_conflict, dedupe, tally, progress))
+            writing = asyncio.create_task(_write(context, batch, on_conflict, tally, progress))
         if writing is not None:
             await writing
     except Exception:
@@ -72,65 +88,20 @@ async def _write(
     context: Context,
     batch: Batch,
     on_conflict: OnConflict,
-    dedupe: Dedupe | None,
     tally: _Tally,
     progress: Callable[[int], object] | None,
 ) -> None:
-    failed = batch.failed()
-    if not failed:
+    if batch.failures:
+        tally.refuse(batch, batch.failures)
+    else:
         try:
-            stored = await store_batch(context, batch, on_conflict, dedupe)
+            stored = await store_batch(context, batch, on_conflict)
         except BatchRefusedError as refusal:
-            batch.failures = refusal.failures
-            failed = batch.failed() or (
-                BulkFailure(None, str(refusal), (batch.start, batch.start + batch.size)),
-            )
+            if refusal.failures:
+                tally.refuse(batch, refusal.failures)
+            else:
+                tally.refuse_whole(batch, str(refusal))
         else:
             tally.stored += stored
             tally.ignored += batch.size - stored
-    if failed:
-        tally.failed += failed
-        tally.not_stored += batch.size
-    if progress is not None:
-        progress(batch.start + batch.size)
-
-
-async def _batches(
-    items: Iterable[object] | AsyncIterable[object], batch_size: int
-) -> AsyncIterator[tuple[int, list[object]]]:
-    """Give (index of the first, items) of each batch; the event loop gets its turn between them."""
-    start = 0
-    batch: list[object] = []
-    characters = 0
-    async for item in _each(items):
-        length = _length(item)
-        if batch and (len(batch) >= batch_size or characters + length > _BATCH_CHARACTERS):
-            yield start, batch
-            start += len(batch)
-            batch, characters = [], 0
-        batch.append(item)
-        characters += length
-    if batch:
-        yield start, batch
-
-
-def _length(item: object) -> int:
-    content = item if isinstance(item, str) else getattr(item, "content", None)
-    if isinstance(item, dict):
-        content = item.get("content")
-    return len(content) if isinstance(content, str) else 0
-
-
-async def _each(items: Iterable[object] | AsyncIterable[object]) -> AsyncIterator[object]:
-    if isinstance(items, str | bytes | dict):
-        raise InvalidTypeError("items", f"must be an iterable of memories, not one {kind_of(items)}")
-    if isinstance(items, AsyncIterable):
-        async for item in items:
-            yield item
-        return
-    if not isinstance(items, Iterable):
-        raise InvalidTypeError("items", f"must be an iterable or an async iterable, not {kind_of(items)}")
-    for number, item in enumerate(items, 1):
-        yield item
-        if number % 500 == 0:
-            await asyncio.sleep(0)
+    await tell(progress, batch.start + batch.size)

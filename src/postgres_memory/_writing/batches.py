@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,17 +13,25 @@ from .._context import Context
 from .._json import encode_metadata
 from .._relation_json import encode_relation
 from ..errors import DatabaseError
-from ..records import MemoryType, relation_key
+from ..records import MemoryRelation, MemoryType, relation_key
 from . import copy_format as copy
-from .adding import Addition, Dedupe, OnConflict
-from .preparing import Batch, Simple, id_of, whole_of
+from .adding import Addition, OnConflict
+from .deciding import BatchRefusedError, Decision, decide
+from .preparing import Batch
 
 _UNIQUE_VIOLATION = "23505"
 _FOREIGN_KEY_VIOLATION = "23503"
+#: What others wrote meanwhile is met by deciding again; as often as this.
+_ATTEMPTS = 20
+_MET_AGAIN = {
+    _UNIQUE_VIOLATION: "another memory has the same id or deduped content",
+    _FOREIGN_KEY_VIOLATION: "a related memory was deleted meanwhile",
+}
 
-_MEMORY_COLUMNS = ("namespace", "id", "seq", "content", "metadata")
+_SIMPLE_COLUMNS = ("namespace", "id", "seq", "content", "metadata")
+_DEDUPED_COLUMNS = (*_SIMPLE_COLUMNS, "content_key")
 _WHOLE_COLUMNS = (
-    *_MEMORY_COLUMNS,
+    *_DEDUPED_COLUMNS,
     "created_at",
     "updated_at",
     "memory_type",
@@ -41,101 +50,84 @@ _HASH_COLUMNS = ("namespace", "seq", "status", "embedding")
 _DATED_HASH_COLUMNS = (*_HASH_COLUMNS, "expires_at")
 
 
-class BatchRefusedError(Exception):
-    """The batch cannot be stored; ``failures`` are (position, reason), empty where the culprit is not known."""
-
-    def __init__(self, reason: str, failures: Sequence[tuple[int, str]] = ()) -> None:
-        super().__init__(reason)
-        self.failures = list(failures)
-
-
-async def store_batch(context: Context, batch: Batch, on_conflict: OnConflict, dedupe: Dedupe | None) -> int:
+async def store_batch(context: Context, batch: Batch, on_conflict: OnConflict) -> int:
     """Write the batch in one transaction and return how many memories were stored. Raises BatchRefusedError."""
-    try:
-        async with context.transaction() as inside:
-            if on_conflict == "error":
-                await _refuse_existing(inside, batch)
-            if on_conflict == "error" and dedupe is None:
-                written = await _copy(inside, batch)
-            else:
-                written = await _insert(inside, batch, on_conflict, dedupe)
-            await _relate(inside, batch, written)
-    except DatabaseError as error:
-        if error.sqlstate == _UNIQUE_VIOLATION:
-            raise BatchRefusedError("another memory has the same id or deduped content") from error
-        if error.sqlstate == _FOREIGN_KEY_VIOLATION:
-            raise BatchRefusedError("a related memory was deleted meanwhile") from error
-        raise
-    return len(written)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            async with context.transaction() as inside:
+                return await _store(inside, batch, on_conflict)
+        except DatabaseError as error:
+            reason = _MET_AGAIN.get(error.sqlstate or "")
+            if reason is None:
+                raise
+            if attempt == _ATTEMPTS:
+                raise BatchRefusedError(reason) from error
+    raise AssertionError("unreachable")
 
 
-async def _refuse_existing(context: Context, batch: Batch) -> None:
-    from .._sql.bulk import existing_ids
-
-    named = [item.record.id for item in batch.items if isinstance(item, Addition) and item.named]
-    if not named:
-        return
-    twice = {id_ for id_, count in Counter(named).items() if count > 1}
-    rows = await context.fetch(existing_ids, {"namespace": context.namespace, "ids": named})
-    taken = {row["id"] for row in rows}
-    failures = [
-        (
-            position,
-            "id: is given twice in one batch"
-            if id_of(item) in twice
-            else "id: there is such a memory already",
-        )
-        for position, item in enumerate(batch.items)
-        if id_of(item) in twice | taken
-    ]
-    if failures:
-        raise BatchRefusedError("ids are taken", failures)
+async def _store(context: Context, batch: Batch, on_conflict: OnConflict) -> int:
+    decision = await decide(context, batch, on_conflict)
+    edges = _edges(batch, decision)
+    if edges:
+        await _refuse_missing(context, batch, decision, edges)
+    if decision.updates:
+        await _update(context, batch, decision)
+    if decision.new:
+        await _copy(context, batch, decision.new)
+    if edges:
+        await _relate(context, edges)
+    return len(decision.new) + len(decision.updates)
 
 
-async def _copy(context: Context, batch: Batch) -> set[str]:
-    """COPY memories and hash embeddings; the numbers of the insertion order are taken beforehand to join the two."""
+async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
+    """COPY memories and hash embeddings; the numbers of the insertion order are taken beforehand to join the two.
+
+    The numbers follow the input. The rows follow what is unique about them, so that two loads of the same memories wait
+    for each other in one order.
+    """
     from .._sql.bulk import allocate
 
-    assert batch.counts is not None
-    (row,) = await context.fetch(allocate, {"count": len(batch.items)})
-    seqs, now = row["seqs"], row["now"]
-    simple = [position for position, item in enumerate(batch.items) if isinstance(item, Simple)]
-    whole = [position for position, item in enumerate(batch.items) if isinstance(item, Addition)]
+    (row,) = await context.fetch(allocate, {"count": len(new)})
+    seqs = dict(zip(new, row["seqs"], strict=True))
+    simple = [position for position in new if position in batch.simple]
+    whole = [position for position in new if position in batch.whole]
+    if batch.deduped:
+        simple.sort(key=batch.keys.__getitem__)
+        whole.sort(key=batch.keys.__getitem__)
+    else:
+        whole.sort(key=batch.id_of)
     if simple:
-        rows = _simple_rows(context.namespace, batch, simple, seqs)
-        await context.copy("memories", _MEMORY_COLUMNS, rows)
-        hashes = copy.hash_rows(
-            context.namespace, [seqs[position] for position in simple], "active", batch.counts[simple]
-        )
-        await context.copy("memory_hash_embeddings", _HASH_COLUMNS, copy.document([hashes]))
+        memories, hashes = _simple_rows(context.namespace, batch, simple, seqs)
+        await context.copy("memories", _DEDUPED_COLUMNS if batch.deduped else _SIMPLE_COLUMNS, memories)
+        await context.copy("memory_hash_embeddings", _HASH_COLUMNS, hashes)
     if whole:
-        rows, dated_hashes = _whole_rows(context, batch, whole, seqs, now)
-        await context.copy("memories", _WHOLE_COLUMNS, rows)
-        await context.copy("memory_hash_embeddings", _DATED_HASH_COLUMNS, dated_hashes)
-    return {id_of(item) for item in batch.items}
+        memories, hashes = await asyncio.to_thread(_whole_rows, context, batch, whole, seqs, row["now"])
+        await context.copy("memories", _WHOLE_COLUMNS, memories)
+        await context.copy("memory_hash_embeddings", _DATED_HASH_COLUMNS, hashes)
 
 
-def _simple_rows(namespace: str, batch: Batch, positions: Sequence[int], seqs: Sequence[int]) -> bytes:
-    head = copy.columns(len(_MEMORY_COLUMNS)) + copy.text(namespace)
-    text, bigint, json_ = copy.text, copy.bigint, copy.json
-    parts: list[bytes] = []
-    for position in positions:
-        item = batch.items[position]
-        assert isinstance(item, Simple)
-        parts += (head, text(item.id), bigint(seqs[position]), text(item.content), json_(item.metadata))
-    return copy.document(parts)
+def _simple_rows(
+    namespace: str, batch: Batch, positions: Sequence[int], seqs: dict[int, int]
+) -> tuple[bytes, bytes]:
+    assert batch.counts is not None
+    numbers = [seqs[position] for position in positions]
+    width = len(_DEDUPED_COLUMNS if batch.deduped else _SIMPLE_COLUMNS)
+    rows: list[bytes] = [b""] * (2 * len(positions))
+    rows[::2] = copy.heads(namespace, width, [batch.id_of(position) for position in positions], numbers)
+    rows[1::2] = [batch.simple[position] for position in positions]
+    hashes = copy.hash_rows(namespace, numbers, "active", batch.counts[positions])
+    return copy.document(rows), copy.document([hashes])
 
 
 def _whole_rows(
-    context: Context, batch: Batch, positions: Sequence[int], seqs: Sequence[int], now: datetime
+    context: Context, batch: Batch, positions: Sequence[int], seqs: dict[int, int], now: datetime
 ) -> tuple[bytes, bytes]:
     assert batch.counts is not None
     head = copy.columns(len(_WHOLE_COLUMNS)) + copy.text(context.namespace)
     memories: list[bytes] = []
     hashes: list[bytes] = []
     for position in positions:
-        item = batch.items[position]
-        assert isinstance(item, Addition)
+        item = batch.whole[position]
         record, seq = item.record, seqs[position]
         expires_at = expiry(context, item, now)
         memories += (
@@ -144,6 +136,7 @@ def _whole_rows(
             copy.bigint(seq),
             copy.text(record.content),
             copy.json(encode_metadata(record.metadata)),
+            copy.bytea(batch.keys.get(position)),
             copy.time(record.created_at if item.dated else now),
             copy.time(now),
             copy.text(record.memory_type.value),
@@ -171,44 +164,29 @@ def expiry(context: Context, item: Addition, now: datetime) -> datetime | None:
     return None if context.session_ttl is None else now + context.session_ttl
 
 
-async def _insert(context: Context, batch: Batch, on_conflict: OnConflict, dedupe: Dedupe | None) -> set[str]:
-    """Insert by one statement that meets conflicts; of one id given twice the first stays, or the last if updating."""
-    from .._sql.bulk import allocate, insert_rows
-    from .._sql.keys import release_expired_keys
+async def _update(context: Context, batch: Batch, decision: Decision) -> None:
+    from .._sql.bulk import allocate, release_keys, update_rows
 
-    assert batch.counts is not None
-    update_existing = on_conflict == "update"
-    if dedupe is not None:
-        await context.fetch(release_expired_keys, {"namespace": context.namespace})
     (row,) = await context.fetch(allocate, {"count": 0})
-    chosen: dict[str, int] = {}
-    for position, item in enumerate(batch.items):
-        if update_existing or id_of(item) not in chosen:
-            chosen[id_of(item)] = position
-    rows = [_json_row(context, batch, position, row["now"]) for position in chosen.values()]
-    parameters = {
-        "namespace": context.namespace,
-        "rows": f"[{','.join(rows)}]",
-        "dedupe": dedupe == "content",
-    }
-    return {row["id"] for row in await context.fetch(insert_rows, parameters, update_existing)}
+    rows = [_json_row(context, batch, decision, position, row["now"]) for position in decision.updates]
+    parameters = {"namespace": context.namespace}
+    if decision.released:
+        await context.fetch(release_keys, parameters | {"ids": decision.released})
+    await context.fetch(update_rows, parameters | {"rows": f"[{','.join(rows)}]"})
 
 
-def _json_row(context: Context, batch: Batch, position: int, now: datetime) -> str:
+def _json_row(context: Context, batch: Batch, decision: Decision, position: int, now: datetime) -> str:
     assert batch.counts is not None
-    item = batch.items[position]
-    if isinstance(item, Simple):
-        item = whole_of(context, item)
+    item = batch.whole[position]
     record = item.record
     expires_at = expiry(context, item, now)
+    key = decision.keys.get(position)
     values: dict[str, Any] = {
-        "position": position,
         "counts": batch.counts[position].tolist(),
         "id": record.id,
         "content": record.content,
+        "content_key": None if key is None else key.hex(),
         "memory_type": record.memory_type.value,
-        "status": record.status.value,
-        "created_at": record.created_at.isoformat() if item.dated else None,
         "importance": record.importance,
         "confidence": record.confidence,
         "tags": record.tags,
@@ -223,22 +201,40 @@ def _json_row(context: Context, batch: Batch, position: int, now: datetime) -> s
     return f'{head[:-1]},"metadata":{encode_metadata(record.metadata)}}}'
 
 
-async def _relate(context: Context, batch: Batch, written: set[str]) -> None:
-    """Store the relations of the memories that were written; their targets may be anywhere in the batch."""
-    from .._sql.bulk import insert_relations, missing_targets
+#: A position, the id of the memory there, and a relation of it, its target given or the holder of the target's content.
+_Edge = tuple[int, str, MemoryRelation]
 
-    edges = [
-        (position, item.record.id, relation)
-        for position, item in enumerate(batch.items)
-        if isinstance(item, Addition) and item.record.id in written
-        for relation in item.record.relations
-    ]
-    if not edges:
-        return
-    unique = {(source, relation_key(relation)): (source, relation) for _, source, relation in edges}
-    text = ",".join(encode_relation(relation, source) for source, relation in unique.values())
-    parameters = {"namespace": context.namespace, "relations": f"[{text}]"}
-    missing = {row["target_id"] for row in await context.fetch(missing_targets, parameters)}
+
+def _edges(batch: Batch, decision: Decision) -> list[_Edge]:
+    """Return the relations of the memories to be written; their targets may be anywhere in the batch."""
+    written = sorted({*decision.new, *decision.updates} & batch.whole.keys())
+    edges: list[_Edge] = []
+    failures: list[tuple[int, str]] = []
+    for position in written:
+        record = batch.whole[position].record
+        for relation in record.relations:
+            holder = decision.holders.get(relation.target_id)
+            if holder == record.id:
+                reason = f"relations: {relation.target_id!r} has the same deduped content as this memory"
+                failures.append((position, reason))
+            elif holder is not None:
+                relation = replace(relation, target_id=holder)
+            edges.append((position, record.id, relation))
+    if failures:
+        raise BatchRefusedError("relations lead from a memory to itself", failures)
+    return edges
+
+
+async def _refuse_missing(
+    context: Context, batch: Batch, decision: Decision, edges: Sequence[_Edge]
+) -> None:
+    """Refuse relations to what does not exist, and keep what does from being deleted."""
+    from .._sql.bulk import lock_targets
+
+    new = {batch.id_of(position) for position in decision.new}
+    older = {relation.target_id for _, _, relation in edges} - new
+    parameters = {"namespace": context.namespace, "ids": list(older)}
+    missing = older - {row["id"] for row in await context.fetch(lock_targets, parameters)} if older else older
     failures = [
         (position, f"relations: no memory {relation.target_id!r} to relate to")
         for position, _, relation in edges
@@ -246,4 +242,13 @@ async def _relate(context: Context, batch: Batch, written: set[str]) -> None:
     ]
     if failures:
         raise BatchRefusedError("targets of relations are missing", failures)
-    await context.fetch(insert_relations, parameters)
+
+
+async def _relate(context: Context, edges: Sequence[_Edge]) -> None:
+    from .._sql.bulk import insert_relations
+
+    unique = {(source, relation_key(relation)): (source, relation) for _, source, relation in edges}
+    text = ",".join(encode_relation(relation, source) for source, relation in unique.values())
+    await context.fetch(
+        insert_relations, {"namespace": context.namespace, "relations": f"[{text}]"}
+    )
