@@ -25,8 +25,8 @@ class BulkFailure:
 class BulkResult:
     """How many memories were ``stored`` (updated ones included) and ``ignored`` as conflicts, and the ``failed`` items.
 
-    A batch with a failed item is not stored at all: ``not_stored`` counts every item of such batches. ``failures`` counts
-    all that failed, of which ``failed`` holds the first 1,000.
+    A batch with a failed item is not stored at all: ``not_stored`` counts every item of such batches. ``failures``
+    counts all that failed, of which ``failed`` holds the first 1,000.
     """
 
     stored: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import get_args
@@ -13,7 +14,7 @@ from .._validation import check_positive
 from ..bulk_records import MAX_FAILURES, BulkFailure, BulkResult
 from ..errors import InvalidValueError
 from .adding import Dedupe, OnConflict
-from .batches import store_batch
+from .batches import over, store_batch, take_numbers
 from .deciding import BatchRefusedError
 from .preparing import Batch, prepare
 from .reading import read_batches
@@ -61,47 +62,86 @@ async def add_many(
         raise InvalidValueError("on_conflict", "must be 'error', 'ignore' or 'update'")
     if dedupe not in (None, "content"):
         raise InvalidValueError("dedupe", "must be 'content' or None")
-    tally = _Tally()
-    writing: asyncio.Task[None] | None = None
+    loading = _Loading(context, on_conflict, progress)
     try:
         async for start, given in read_batches(items, batch_size):
             batch = await asyncio.to_thread(prepare, context, start, given, deduped=dedupe is not None)
-            if writing is not None:
-                await writing
-            writing = asyncio.create_task(_write(context, batch, on_conflict, tally, progress))
-        if writing is not None:
-            await writing
+            await loading.write(batch)
+        await loading.end()
     except Exception:
         # The input failed. A batch that was read whole before that is stored; cancelling it would leave that to chance.
-        if writing is not None:
-            await asyncio.wait([writing])
-            writing.exception()  # what the input raised is what the caller learns
+        await loading.settle()
         raise
     finally:
-        if writing is not None and not writing.done():
-            writing.cancel()
-            await asyncio.wait([writing])
-    return tally.result()
+        loading.cancel()
+        await loading.settle()
+    return loading.tally.result()
 
 
-async def _write(
-    context: Context,
-    batch: Batch,
-    on_conflict: OnConflict,
-    tally: _Tally,
-    progress: Callable[[int], object] | None,
-) -> None:
-    if batch.failures:
-        tally.refuse(batch, batch.failures)
-    else:
+class _Loading:
+    """The batches under way: one, or two on connections of their own where they cannot be in each other's way.
+
+    Two keep the server busy while one of them waits for the disk. They commit in their order.
+    """
+
+    def __init__(
+        self, context: Context, on_conflict: OnConflict, progress: Callable[[int], object] | None
+    ) -> None:
+        self.tally = _Tally()
+        self._context = context
+        self._on_conflict = on_conflict
+        self._progress = progress
+        self._under_way: deque[asyncio.Task[None]] = deque()
+        self._most = 2 if context.connection is None and context.scope is None else 1
+        self._last_meets_nothing = False
+
+    async def write(self, batch: Batch) -> None:
+        """Begin to write a batch, once there is room."""
+        together = batch.meets_nothing and self._last_meets_nothing
+        while len(self._under_way) >= (self._most if together else 1):
+            await self._under_way.popleft()
+        if batch.meets_nothing and self._most > 1 and not batch.failures:
+            await take_numbers(self._context, batch)  # here, in the order of the input
+        before = self._under_way[-1] if self._under_way else None
+        self._under_way.append(asyncio.create_task(self._write(batch, before)))
+        self._last_meets_nothing = batch.meets_nothing
+
+    async def end(self) -> None:
+        """Wait until all is written. Raises what went wrong."""
+        while self._under_way:
+            await self._under_way.popleft()
+
+    def cancel(self) -> None:
+        """Stop what is under way."""
+        for task in self._under_way:
+            task.cancel()
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way. What is raised already is what the caller learns."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        for task in self._under_way:
+            if not task.cancelled():
+                task.exception()
+        self._under_way.clear()
+
+    async def _write(self, batch: Batch, before: asyncio.Task[None] | None) -> None:
+        if batch.failures:
+            if before is not None:
+                await over(before)
+            self.tally.refuse(batch, batch.failures)
+        else:
+            await self._store(batch, before)
+        await tell(self._progress, batch.start + batch.size)
+
+    async def _store(self, batch: Batch, before: asyncio.Task[None] | None) -> None:
         try:
-            stored = await store_batch(context, batch, on_conflict)
+            stored = await store_batch(self._context, batch, self._on_conflict, before)
         except BatchRefusedError as refusal:
             if refusal.failures:
-                tally.refuse(batch, refusal.failures)
+                self.tally.refuse(batch, refusal.failures)
             else:
-                tally.refuse_whole(batch, str(refusal))
+                self.tally.refuse_whole(batch, str(refusal))
         else:
-            tally.stored += stored
-            tally.ignored += batch.size - stored
-    await tell(progress, batch.start + batch.size)
+            self.tally.stored += stored
+            self.tally.ignored += batch.size - stored

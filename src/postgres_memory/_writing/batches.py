@@ -21,6 +21,8 @@ from .preparing import Batch
 
 _UNIQUE_VIOLATION = "23505"
 _FOREIGN_KEY_VIOLATION = "23503"
+#: A deadlock, a failure to serialize: the whole transaction, if it is ours, may be tried again.
+_ROLLED_BACK = {"40P01", "40001"}
 #: What others wrote meanwhile is met by deciding again; as often as this.
 _ATTEMPTS = 20
 _MET_AGAIN = {
@@ -50,19 +52,34 @@ _HASH_COLUMNS = ("namespace", "seq", "status", "embedding")
 _DATED_HASH_COLUMNS = (*_HASH_COLUMNS, "expires_at")
 
 
-async def store_batch(context: Context, batch: Batch, on_conflict: OnConflict) -> int:
-    """Write the batch in one transaction and return how many memories were stored. Raises BatchRefusedError."""
+async def store_batch(
+    context: Context, batch: Batch, on_conflict: OnConflict, before: asyncio.Task[None] | None
+) -> int:
+    """Write the batch in one transaction and return how many memories were stored. Raises BatchRefusedError.
+
+    It commits when ``before`` is over, the batch that is written beside it, and not at all if that failed.
+    """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             async with context.transaction() as inside:
-                return await _store(inside, batch, on_conflict)
+                stored = await _store(inside, batch, on_conflict)
+                if before is not None:
+                    await over(before)
+                return stored
         except DatabaseError as error:
+            own = context.connection is None and context.scope is None
             reason = _MET_AGAIN.get(error.sqlstate or "")
-            if reason is None:
+            if reason is None and not (own and error.sqlstate in _ROLLED_BACK):
                 raise
             if attempt == _ATTEMPTS:
-                raise BatchRefusedError(reason) from error
+                raise (BatchRefusedError(reason) if reason else error) from error
     raise AssertionError("unreachable")
+
+
+async def over(task: asyncio.Task[None]) -> None:
+    """Wait for a task and raise what it raised; who waits here and is cancelled does not cancel it."""
+    await asyncio.wait([task])
+    task.result()
 
 
 async def _store(context: Context, batch: Batch, on_conflict: OnConflict) -> int:
@@ -85,10 +102,8 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
     The numbers follow the input. The rows follow what is unique about them, so that two loads of the same memories wait
     for each other in one order.
     """
-    from .._sql.bulk import allocate
-
-    (row,) = await context.fetch(allocate, {"count": len(new)})
-    seqs = dict(zip(new, row["seqs"], strict=True))
+    numbers, now = batch.numbers or await _allocate(context, len(new))
+    seqs = dict(zip(new, numbers, strict=True))
     simple = [position for position in new if position in batch.simple]
     whole = [position for position in new if position in batch.whole]
     if batch.deduped:
@@ -101,9 +116,22 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
         await context.copy("memories", _DEDUPED_COLUMNS if batch.deduped else _SIMPLE_COLUMNS, memories)
         await context.copy("memory_hash_embeddings", _HASH_COLUMNS, hashes)
     if whole:
-        memories, hashes = await asyncio.to_thread(_whole_rows, context, batch, whole, seqs, row["now"])
+        memories, hashes = await asyncio.to_thread(_whole_rows, context, batch, whole, seqs, now)
         await context.copy("memories", _WHOLE_COLUMNS, memories)
         await context.copy("memory_hash_embeddings", _DATED_HASH_COLUMNS, hashes)
+
+
+async def take_numbers(context: Context, batch: Batch) -> None:
+    """Take the numbers of a batch, all of whose memories are new, before it is written."""
+    batch.numbers = await _allocate(context, batch.size)
+
+
+async def _allocate(context: Context, count: int) -> tuple[list[int], datetime]:
+    """Return so many numbers of the insertion order, and the database's time."""
+    from .._sql.bulk import allocate
+
+    (row,) = await context.fetch(allocate, {"count": count})
+    return row["seqs"], row["now"]
 
 
 def _simple_rows(
@@ -165,10 +193,10 @@ def expiry(context: Context, item: Addition, now: datetime) -> datetime | None:
 
 
 async def _update(context: Context, batch: Batch, decision: Decision) -> None:
-    from .._sql.bulk import allocate, release_keys, update_rows
+    from .._sql.bulk import release_keys, update_rows
 
-    (row,) = await context.fetch(allocate, {"count": 0})
-    rows = [_json_row(context, batch, decision, position, row["now"]) for position in decision.updates]
+    _, now = await _allocate(context, 0)
+    rows = [_json_row(context, batch, decision, position, now) for position in decision.updates]
     parameters = {"namespace": context.namespace}
     if decision.released:
         await context.fetch(release_keys, parameters | {"ids": decision.released})
@@ -217,17 +245,15 @@ def _edges(batch: Batch, decision: Decision) -> list[_Edge]:
             if holder == record.id:
                 reason = f"relations: {relation.target_id!r} has the same deduped content as this memory"
                 failures.append((position, reason))
-            elif holder is not None:
-                relation = replace(relation, target_id=holder)
-            edges.append((position, record.id, relation))
+            else:
+                led = relation if holder is None else replace(relation, target_id=holder)
+                edges.append((position, record.id, led))
     if failures:
         raise BatchRefusedError("relations lead from a memory to itself", failures)
     return edges
 
 
-async def _refuse_missing(
-    context: Context, batch: Batch, decision: Decision, edges: Sequence[_Edge]
-) -> None:
+async def _refuse_missing(context: Context, batch: Batch, decision: Decision, edges: Sequence[_Edge]) -> None:
     """Refuse relations to what does not exist, and keep what does from being deleted."""
     from .._sql.bulk import lock_targets
 
@@ -249,6 +275,4 @@ async def _relate(context: Context, edges: Sequence[_Edge]) -> None:
 
     unique = {(source, relation_key(relation)): (source, relation) for _, source, relation in edges}
     text = ",".join(encode_relation(relation, source) for source, relation in unique.values())
-    await context.fetch(
-        insert_relations, {"namespace": context.namespace, "relations": f"[{text}]"}
-    )
+    await context.fetch(insert_relations, {"namespace": context.namespace, "relations": f"[{text}]"})

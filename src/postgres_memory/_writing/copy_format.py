@@ -82,13 +82,11 @@ def texts(values: Sequence[str]) -> bytes:
 
 
 def heads(namespace: str, width: int, ids: Sequence[str], seqs: Sequence[int]) -> list[bytes]:
-    """Return the beginnings of rows of ``width`` columns: namespace, id (ASCII of one length) and seq, without a loop."""
+    """Return the beginnings of rows of ``width`` columns: namespace, id (ASCII, one length), seq; without a loop."""
     import numpy as np
 
     head = columns(width) + text(namespace) + _int32(len(ids[0]))
-    layout = np.dtype(
-        [("head", f"V{len(head)}"), ("id", f"S{len(ids[0])}"), ("size", ">i4"), ("seq", ">i8")]
-    )
+    layout = np.dtype([("head", f"V{len(head)}"), ("id", f"S{len(ids[0])}"), ("size", ">i4"), ("seq", ">i8")])
     rows = np.empty(len(seqs), layout)
     rows["head"] = np.void(head)
     rows["id"] = ids

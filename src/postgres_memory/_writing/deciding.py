@@ -67,15 +67,15 @@ async def decide(context: Context, batch: Batch, on_conflict: OnConflict) -> Dec
     return decision
 
 
-async def _there(
-    context: Context, batch: Batch, ids: set[str], on_conflict: OnConflict
-) -> dict[str, Record]:
-    """Return which ids exist. Before an update they are locked, and the targets of relations with them: in one order."""
+async def _there(context: Context, batch: Batch, ids: set[str], on_conflict: OnConflict) -> dict[str, Record]:
+    """Return which ids exist. Before an update they are locked, with the targets of relations, all in one order."""
     from .._sql.bulk import existing_memories
 
     updating = on_conflict == "update"
     if updating:
-        ids = ids | {relation.target_id for item in batch.whole.values() for relation in item.record.relations}
+        ids = ids | {
+            relation.target_id for item in batch.whole.values() for relation in item.record.relations
+        }
     if not ids:
         return {}
     parameters = {"namespace": context.namespace, "ids": list(ids)}
@@ -102,7 +102,9 @@ def _chosen(batch: Batch, named: dict[int, str], *, last: bool) -> list[int]:
     for position, id_ in named.items():
         if last or id_ not in one:
             one[id_] = position
-    return [position for position in range(batch.size) if one.get(named.get(position, ""), position) == position]
+    return [
+        position for position in range(batch.size) if one.get(named.get(position, ""), position) == position
+    ]
 
 
 async def _meet_contents(

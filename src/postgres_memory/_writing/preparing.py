@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,8 @@ class Batch:
     """Items ``start`` to ``start + size`` of the input, checked, or why they cannot be stored.
 
     An item of content and metadata alone is in ``simple``: its position, and the end of its row as COPY takes it.
-    Every other one is in ``whole``. What belongs to an item is found by its position.
+    Every other one is in ``whole``. What belongs to an item is found by its position. ``numbers`` are those of the
+    insertion order, if they were taken beforehand, and the time they were taken at.
     """
 
     start: int
@@ -44,7 +46,13 @@ class Batch:
     whole: dict[int, Addition] = field(default_factory=dict)
     keys: dict[int, bytes] = field(default_factory=dict)
     counts: NDArray[int64] | None = None
+    numbers: tuple[list[int], datetime] | None = None
     failures: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def meets_nothing(self) -> bool:
+        """Whether nothing that is there, or is being written, can be in the way of these memories."""
+        return not self.whole and not self.deduped
 
     def id_of(self, position: int) -> str:
         """Return the id of an item: its own, or the one made for it."""

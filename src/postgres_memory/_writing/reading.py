@@ -15,7 +15,8 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 #: Items read from an ordinary iterable before the event loop gets its turn.
 _TURN = 500
-_LEAVES = frozenset({str, int, float, bool, type(None)})
+_SMALL = frozenset({int, float, bool, type(None)})
+_SMALL_BYTES = 32
 _RECORDS = (MemoryRecord, MemoryRelation, MemoryPermissions)
 
 
@@ -83,14 +84,18 @@ def size_of(item: object) -> int:
     left: list[object] = [item]
     while left and size <= MAX_BATCH_BYTES:
         value = left.pop()
-        size += getsizeof(value, 0)
-        if type(value) in _LEAVES:
-            continue
-        if isinstance(value, Mapping):
-            left.extend(value)
-            left.extend(value.values())
-        elif isinstance(value, list | tuple | set | frozenset):
-            left.extend(value)
-        elif isinstance(value, _RECORDS):
-            left.extend(getattr(value, name) for name in value.__slots__)
+        kind = type(value)
+        if kind is str:
+            size += getsizeof(value)
+        elif kind in _SMALL:
+            size += _SMALL_BYTES
+        else:
+            size += getsizeof(value, _SMALL_BYTES)
+            if isinstance(value, dict | Mapping):
+                left += value
+                left += value.values()
+            elif isinstance(value, list | tuple | set | frozenset):
+                left += value
+            elif isinstance(value, _RECORDS):
+                left += [getattr(value, name) for name in value.__slots__]
     return size
