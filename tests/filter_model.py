@@ -1,29 +1,88 @@
-"""Filters for property tests: how to generate them, what they mean in plain Python, and how JSON spells them."""
+"""Filters for property tests: how to generate them and the records they are asked of, and how JSON spells them."""
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
 
 from postgres_memory.filters import And, Condition, Field, Filter, Not, Operator, Or, field
 from postgres_memory.records import MemoryPermissions, MemoryRecord, MemoryStatus, MemoryType
+from tests.filter_meaning import loaded
 
 # Few values, so that filters and records meet.
-TEXTS = ["a", "b", "B", "ab", "a b", "é", "e\u0301", "😀", "\uffff", "'; --", "%", "\\", "Z", "_"]
+TEXTS = [
+    *[
+        "a",
+        "b",
+        "B",
+        "ab",
+        "a b",
+        "é",
+        "É",
+        "e\u0301",
+        "😀",
+        "\uffff",
+        "'; --",
+        "%",
+        "a%",
+        "\\",
+        "\\%",
+        "Z",
+        "_",
+    ],
+    *["a_b", "$1", "]", '"', "ba", "%b", "\n"],
+]
 NUMBERS = [0.0, 0.1, 0.25, 0.5, 0.30000000000000004, 0.3, 1.0]
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
 TIMES = [NOON + timedelta(microseconds=n) for n in (-1, 0, 1)] + [
     datetime(1900, 1, 1, tzinfo=UTC),
     datetime(2200, 1, 1, tzinfo=UTC),
 ]
-KEYS = ["a", "b", "0", "$a", "", "é", "'\"\\"]
-SCALARS: list[Any] = [None, True, False, 0, 1, 1.0, 1.5, -2, 10, 9, 1e23, 2**70, "", "1", "true", "null", "é"]
+KEYS = ["a", "b", "0", "$a", "", "é", "'\"\\", "a.b", "$path"]
+PLACES = [0, 1, -1, 2**31 - 1]
+TIME_TEXTS = [
+    *[
+        "2030-06-01T12:00:00+00:00",
+        "2030-06-01T14:00+02:00",
+        "2030-06-01 12:00:00.000001Z",
+        "2030-06-01T12:00",
+    ],
+    *[
+        "2030-06-01",
+        "2200-01-01",
+        "2030-06-01T11:59:59.999999",
+        "2030-06-01T06:30:00-0530",
+        "0001-01-01T00:00+14:00",
+    ],
+    *[
+        "2030-02-29",
+        "2030-13-01",
+        "2030-06-01T25:00",
+        "2030-06-01T12:00:61",
+        "now",
+        "2030",
+        "2030-06-01T12:00:00 ",
+    ],
+    *[
+        "infinity",
+        "0000-01-01",
+        "2030-06-01T12:00:00+16:00",
+        "1900-02-29",
+        "2000-02-29T00:00:00Z",
+        "2030-6-1",
+    ],
+    *["2030-06-01T12:00:00\n", "٢٠٣٠-٠٦-٠١", "9999-12-31T23:59:59.999999-15:59"],
+]
+SCALARS: list[Any] = [
+    *[None, True, False, 0, 1, 1.0, 1.5, -2, 10, 9, 1e23, 10**23, 10**23 + 1, 2**70, 0.1, 1e-300],
+    *[123456789012345678901234567890, 123456789012345678901234567891],
+    *["", "1", "10", "9", "true", "null", "é", "abc", "a%", "A"],
+    *TIME_TEXTS,
+]
 
 texts = st.sampled_from(TEXTS)
 numbers = st.sampled_from(NUMBERS) | st.floats(0, 1)
@@ -31,22 +90,24 @@ times = st.sampled_from(TIMES)
 scalars = st.sampled_from(SCALARS)
 json_values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=2),
     max_leaves=4,
 )
 metadata = st.dictionaries(st.sampled_from(KEYS), json_values, max_size=3)
+several_texts = st.lists(texts, max_size=3).map(tuple)
 
 records = st.builds(
     MemoryRecord,
-    content=st.just("text"),
+    content=st.just("text") | texts,
     memory_type=st.sampled_from(MemoryType),
     status=st.sampled_from(MemoryStatus),
     created_at=times,
-    tags=st.lists(texts, max_size=3).map(tuple),
+    updated_at=times,
+    tags=several_texts,
     importance=numbers,
     confidence=numbers,
     metadata=metadata,
-    permissions=st.builds(MemoryPermissions, owner=texts),
+    permissions=st.builds(MemoryPermissions, owner=texts, readers=several_texts, writers=several_texts),
     thread_id=st.none() | texts,
     session_id=st.none() | texts,
     expires_at=st.none() | times,
@@ -61,39 +122,74 @@ def _ordered(one: Field, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Fi
 
 
 def _equal(one: Field, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Filter]:
-    several = st.lists(values, max_size=3)
+    several = st.lists(values, max_size=3) | st.lists(values, min_size=40, max_size=50)
     compare: list[Callable[[Any, Any], Filter]] = [operator.eq, operator.ne]
     return (
         st.builds(lambda how, value: how(one, value), st.sampled_from(compare), values)
         | st.builds(one.is_in, several)
         | st.builds(one.not_in, several)
+        | st.just(one.exists())
+    )
+
+
+def _text(one: Field) -> st.SearchStrategy[Filter]:
+    how = st.sampled_from([one.starts_with, one.ends_with, one.contains, one.icontains])
+    return st.builds(lambda ask, text: ask(text), how, st.just("") | texts)
+
+
+def _listed(one: Field, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Filter]:
+    several = st.lists(values, max_size=2) | st.lists(values, min_size=40, max_size=50)
+    return (
+        st.builds(one.contains_any, several)
+        | st.builds(one.contains_all, several)
+        | st.builds(one.contains, values)
+    )
+
+
+def _inside(keys: list[str | int]) -> st.SearchStrategy[Filter]:
+    one = field("metadata", "a", *keys[1:]) if isinstance(keys[0], int) else field("metadata", *keys)
+    ordered = st.sampled_from(
+        [value for value in SCALARS if value is not None and not isinstance(value, bool)]
+    )
+    return st.one_of(
+        _equal(one, json_values | times),
+        _ordered(one, ordered | times),
+        _text(one),
+        _listed(one, json_values),
     )
 
 
 def _conditions() -> st.SearchStrategy[Filter]:
     kinds: list[st.SearchStrategy[Filter]] = []
-    for name in ("id", "owner", "thread_id", "session_id"):
-        nullable = name.endswith("n_id") or name == "thread_id"
-        kinds += [_equal(field(name), st.none() | texts if nullable else texts), _ordered(field(name), texts)]
+    for name in ("id", "content", "owner", "thread_id", "session_id", "supersedes"):
+        one = field(name)
+        given = texts if name in ("id", "content", "owner") else st.none() | texts
+        kinds += [_equal(one, given), _ordered(one, texts), _text(one)]
     for name in ("importance", "confidence"):
         kinds += [_equal(field(name), numbers), _ordered(field(name), numbers | st.integers(-1, 2))]
-    for name in ("created_at", "expires_at"):
-        values = st.none() | times if name == "expires_at" else times
+    for name in ("created_at", "updated_at", "expires_at", "last_accessed"):
+        values = st.none() | times if name in ("expires_at", "last_accessed") else times
         kinds += [_equal(field(name), values), _ordered(field(name), times)]
-    versions = st.integers(0, 2)
-    kinds += [_equal(field("version"), versions), _ordered(field("version"), versions)]
+    for name in ("version", "access_count"):
+        counts = st.integers(0, 2)
+        kinds += [_equal(field(name), counts), _ordered(field(name), counts)]
     kinds.append(_equal(field("memory_type"), st.sampled_from(MemoryType)))
     kinds.append(_equal(field("status"), st.sampled_from([*MemoryStatus, "active"])))
-    tags = st.lists(texts, max_size=2)
-    kinds += [st.builds(field("tags").has_any, tags), st.builds(field("tags").has_all, tags)]
-    paths = st.lists(st.sampled_from(KEYS), min_size=1, max_size=3)
-    inside = paths.flatmap(lambda keys: _equal(field("metadata", *keys), json_values))
-    kinds += [inside, inside, inside, _equal(field("metadata"), metadata)]
+    for name in ("tags", "readers", "writers"):
+        kinds += [
+            _listed(field(name), texts),
+            st.builds(lambda one, value: one == value, st.just(field(name)), several_texts),
+        ]
+    steps: list[str | int] = [*KEYS, *PLACES]
+    paths = st.lists(st.sampled_from(steps), min_size=1, max_size=3)
+    inside = paths.flatmap(_inside)
+    kinds += [*[inside] * 12, _equal(field("metadata"), metadata)]
     return st.one_of(kinds)
 
 
+conditions = _conditions()
 filters: st.SearchStrategy[Filter] = st.recursive(
-    _conditions(),
+    conditions,
     lambda inner: (
         st.builds(And, st.lists(inner, max_size=3))
         | st.builds(Or, st.lists(inner, max_size=3))
@@ -103,73 +199,6 @@ filters: st.SearchStrategy[Filter] = st.recursive(
 )
 
 
-def holds(value: Filter, record: MemoryRecord) -> bool:
-    """Say whether a filter is true of a record, as somebody who reads it as Python would expect."""
-    match value:
-        case And(parts=parts):
-            return all(holds(part, record) for part in parts)
-        case Or(parts=parts):
-            return any(holds(part, record) for part in parts)
-        case Not(part=part):
-            return not holds(part, record)
-        case Condition(path=("metadata", *keys)):
-            return _metadata_holds(value, keys, record.metadata)
-        case Condition():
-            return _field_holds(value, record)
-        case _:
-            raise AssertionError(value)
-
-
-def _field_holds(condition: Condition, record: MemoryRecord) -> bool:
-    (name,) = condition.path
-    own = record.permissions.owner if name == "owner" else getattr(record, name)
-    given = condition.value
-    match condition.operator:
-        case Operator.EQ:
-            return bool(own == given)
-        case Operator.IN:
-            return bool(given.count(own))
-        case Operator.HAS_ANY:
-            return any(tag in own for tag in given)
-        case Operator.HAS_ALL:
-            return all(tag in own for tag in given)
-        case compare:
-            compared: bool = own is not None and getattr(operator, compare)(own, given)
-            return compared
-
-
-def _metadata_holds(condition: Condition, keys: list[str], found: Any) -> bool:
-    for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    if condition.operator is Operator.EQ:
-        return same_json(found, loaded(condition.value))
-    return any(same_json(found, loaded(one)) for one in condition.value)
-
-
-def loaded(value: Any) -> Any:
-    """Return a value of metadata from how a condition keeps it."""
-    return None if value is None else json.loads(value.text)
-
-
-def same_json(one: Any, other: Any) -> bool:
-    """Compare as JSON does: numbers by value, and a bool is no number."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_json, one, other))
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return exact(one) == exact(other)
-    equal: bool = one == other
-    return equal and type(one) is type(other)
-
-
-def exact(number: float) -> Decimal:
-    """Return the number as its digits say, which is what the database keeps."""
-    return Decimal(repr(number))
-
-
 def as_dict(value: Filter) -> dict[str, Any]:
     """Return the dict form of a filter, as it goes through JSON."""
     match value:
@@ -177,17 +206,25 @@ def as_dict(value: Filter) -> dict[str, Any]:
             return {"$and": [as_dict(part) for part in parts]}
         case Or(parts=parts):
             return {"$or": [as_dict(part) for part in parts]}
+        case Not(part=Condition(path=path, operator=Operator.EXISTS)):
+            return _at(path, {"$exists": False})
         case Not(part=part):
             return {"$not": as_dict(part)}
-        case Condition(path=(name, *keys), operator=operation):
-            spelt: dict[str, Any] = {_SPELLING[operation]: _json(value.value)}
-            if any(key.startswith("$") for key in keys):  # which nesting would take for operators
-                return {".".join([name, *keys]): spelt}
-            for key in reversed(keys):
-                spelt = {key: spelt}
-            return {name: spelt}
+        case Condition(path=path, operator=operation):
+            return _at(path, {_SPELLING[operation]: _json(value.value)})
         case _:
             raise AssertionError(value)
+
+
+def _at(path: tuple[str | int, ...], compared: dict[str, Any]) -> dict[str, Any]:
+    name, *keys = path
+    if any(isinstance(key, int) or key.startswith("$") or "." in key for key in keys):
+        return {str(name): {"$path": keys, **compared}}
+    if len(keys) % 2:
+        return {".".join([str(name), *map(str, keys)]): compared}
+    for key in reversed(keys):
+        compared = {str(key): compared}
+    return {str(name): compared}
 
 
 _SPELLING = {
@@ -197,8 +234,13 @@ _SPELLING = {
     Operator.LE: "$lte",
     Operator.GT: "$gt",
     Operator.GE: "$gte",
-    Operator.HAS_ANY: "$has_any",
-    Operator.HAS_ALL: "$has_all",
+    Operator.EXISTS: "$exists",
+    Operator.STARTS_WITH: "$startsWith",
+    Operator.ENDS_WITH: "$endsWith",
+    Operator.CONTAINS: "$contains",
+    Operator.ICONTAINS: "$icontains",
+    Operator.CONTAINS_ANY: "$containsAny",
+    Operator.CONTAINS_ALL: "$containsAll",
 }
 
 
@@ -206,5 +248,5 @@ def _json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_json(one) for one in value]
     if isinstance(value, datetime):
-        return value.isoformat()
+        return {"$date": value.isoformat()}
     return loaded(value) if hasattr(value, "text") else value

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._filter_fields import FIELD_RULES, place
+from ._filter_fields import check_path, place, rule_of
 from ._validation import kind_of
 from .errors import InvalidTypeError, InvalidValueError
-from .filters import MAX_FILTER_DEPTH, And, Field, Filter, Not, Or, field
+from .filters import MAX_FILTER_DEPTH, And, Field, Filter, Not, Or
 
 _OPERATORS: dict[str, Callable[[Field, Any], Filter]] = {
     "$eq": Field.__eq__,
@@ -20,8 +20,13 @@ _OPERATORS: dict[str, Callable[[Field, Any], Filter]] = {
     "$gt": Field.__gt__,
     "$gte": Field.__ge__,
     "$between": lambda one, pair: one.between(*_check_pair(pair, place(one.path))),
-    "$has_any": Field.has_any,
-    "$has_all": Field.has_all,
+    "$exists": lambda one, wanted: one.exists() if _check_bool(wanted, place(one.path)) else ~one.exists(),
+    "$startsWith": Field.starts_with,
+    "$endsWith": Field.ends_with,
+    "$contains": Field.contains,
+    "$icontains": Field.icontains,
+    "$containsAny": Field.contains_any,
+    "$containsAll": Field.contains_all,
 }
 
 _OF_SEVERAL_VALUES = ("$between", "$in", "$nin")
@@ -60,7 +65,7 @@ def _parse_item(key: object, value: object, where: str, room: int) -> Filter:
     if key.startswith("$"):
         raise InvalidValueError(where, f"there is no operator {key[:80]!r} here; there are $and, $or, $not")
     path = key.split(".") if key.startswith("metadata.") else [key]
-    return _parse_field(field(*path), value, room)
+    return _parse_field(Field(check_path(tuple(path))), value, room)
 
 
 def _parse_field(one: Field, value: object, room: int) -> Filter:
@@ -68,22 +73,44 @@ def _parse_field(one: Field, value: object, room: int) -> Filter:
     if not isinstance(value, Mapping):
         if one.path == ("metadata",):
             raise InvalidTypeError(where, f"must be a dict of keys, not {kind_of(value)}")
-        return _parse_operator(one, "$eq", value, where)
+        return _parse_operator(one, "$eq", value, room)
     if not value:
         raise InvalidValueError(where, 'an empty dict says nothing; for equality write {"$eq": {}}')
     _check_room(room)
+    if "$path" in value and one.path[0] == "metadata":
+        return _parse_path(one, value, room - 1)
     if any(isinstance(key, str) and key.startswith("$") for key in value):
-        return _all([_parse_operator(one, key, item, where) for key, item in value.items()])
+        return _all([_parse_operator(one, key, item, room - 1) for key, item in value.items()])
     if one.path[0] != "metadata":
         raise InvalidValueError(where, "must be a value, or a dict of operators such as $gte")
-    return _all([_parse_field(field(*one.path, key), item, room - 1) for key, item in value.items()])
+    return _all([_parse_field(_under(one, key), item, room - 1) for key, item in value.items()])
 
 
-def _parse_operator(one: Field, key: object, value: object, where: str) -> Filter:
+def _under(one: Field, key: object) -> Field:
+    if not isinstance(key, str):
+        raise InvalidTypeError(place(one.path), f"the keys inside must be str, not {kind_of(key)}")
+    return Field(check_path((*one.path, key)))
+
+
+def _parse_path(one: Field, value: Mapping[Any, Any], room: int) -> Filter:
+    """Read ``{"$path": ["topics", 0], "$eq": "tea"}``: keys that the short forms cannot spell, places in lists."""
+    where, steps = place(one.path), value["$path"]
+    if not isinstance(steps, list | tuple) or not steps:
+        raise InvalidTypeError(where, "$path takes a list of keys (str) and places in lists (int)")
+    compared = {key: item for key, item in value.items() if key != "$path"}
+    return _parse_field(Field(check_path((*one.path, *steps))), compared, room)
+
+
+def _parse_operator(one: Field, key: object, value: object, room: int) -> Filter:
+    where = place(one.path)
+    if key == "$not":
+        if not isinstance(value, Mapping):
+            raise InvalidTypeError(where, f"$not takes a dict of operators, not {kind_of(value)}")
+        return Not(_parse_field(one, value, room))
     if not isinstance(key, str) or key not in _OPERATORS:
         known = ", ".join(_OPERATORS)
-        raise InvalidValueError(where, f"there is no operator {str(key)[:80]!r}; there are {known}")
-    from_json = FIELD_RULES[one.path[0]].from_json
+        raise InvalidValueError(where, f"there is no operator {str(key)[:80]!r}; there are {known}, $not")
+    from_json = rule_of(one.path).from_json
     if key in _OF_SEVERAL_VALUES and isinstance(value, list | tuple):
         value = [from_json(part, f"{where}[{position}]") for position, part in enumerate(value)]
     else:
@@ -94,4 +121,10 @@ def _parse_operator(one: Field, key: object, value: object, where: str) -> Filte
 def _check_pair(value: object, where: str) -> list[object]:
     if not isinstance(value, list) or len(value) != 2:
         raise InvalidValueError(where, "$between takes a list of two values, from and to")
+    return value
+
+
+def _check_bool(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidTypeError(where, f"$exists takes true or false, not {kind_of(value)}")
     return value

@@ -3,7 +3,7 @@
 ::
 
     field("importance") >= 0.5
-    (field("memory_type") == "persistent") & ~field("tags").has_any(["draft"])
+    (field("memory_type") == "persistent") & ~field("tags").contains_any(["draft"])
     field("metadata", "topic").is_in(["tea", "coffee"])
 
     {"importance": {"$gte": 0.5}, "metadata.topic": {"$in": ["tea", "coffee"]}}
@@ -19,13 +19,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ._filter_fields import JsonText, Operator, check_operator, check_path, check_value, place
+from ._filter_fields import (
+    MAX_FILTER_VALUES,
+    TEXT_OPERATORS,
+    JsonText,
+    Operator,
+    Path,
+    check_operator,
+    check_path,
+    check_value,
+    place,
+    rule_of,
+)
 from ._validation import kind_of
 from .errors import InvalidTypeError, InvalidValueError
 
 __all__ = [
     "MAX_FILTER_DEPTH",
     "MAX_FILTER_SIZE",
+    "MAX_FILTER_VALUES",
     "And",
     "Condition",
     "Field",
@@ -82,9 +94,11 @@ class Filter:
 
         Every key is a field with a value or with operators (``{"importance": {"$gte": 0.5}}``), or ``$and``, ``$or``
         (lists of such dicts) or ``$not`` (one); what stands beside each other must all hold. Operators: ``$eq``,
-        ``$ne``, ``$in``, ``$nin``, ``$lt``, ``$lte``, ``$gt``, ``$gte``, ``$between``, ``$has_any``, ``$has_all``.
-        Metadata is reached as ``"metadata.topic"`` or, whatever its keys are, as ``{"metadata": {"topic": …}}``.
-        Times may be ISO 8601 strings. An empty dict matches every memory.
+        ``$ne``, ``$in``, ``$nin``, ``$lt``, ``$lte``, ``$gt``, ``$gte``, ``$between``, ``$exists``, ``$startsWith``,
+        ``$endsWith``, ``$contains``, ``$icontains``, ``$containsAny``, ``$containsAll``, and ``$not`` of these.
+        Metadata is reached as ``"metadata.topic"``, as ``{"metadata": {"topic": …}}`` or, whatever its keys are, as
+        ``{"metadata": {"$path": ["topics", 0], …}}``. Times may be ISO 8601 texts; to compare what metadata holds as
+        a time, write ``{"$date": …}``. An empty dict matches every memory.
 
         Raises InvalidTypeError or InvalidValueError for an unknown field or operator or a value of the wrong type.
         """
@@ -96,10 +110,10 @@ class Condition(Filter):
     """One field compared with a value. ``path`` is the field's name; after ``metadata`` come the keys inside it.
 
     ``value`` is kept as it is compared: a str for enums, an aware datetime in UTC, a tuple for several, JsonText for
-    metadata.
+    metadata, True for ``exists``.
     """
 
-    path: tuple[str, ...]
+    path: Path
     operator: Operator
     value: Any
 
@@ -150,7 +164,7 @@ class Not(Filter):
 class Field:
     """A field of the record, to be compared: every comparison gives a Filter. Made by `field`."""
 
-    path: tuple[str, ...]
+    path: Path
 
     # Typed as Any, because object says that comparing for equality gives a bool.
     def __eq__(self, value: object) -> Any:
@@ -193,17 +207,39 @@ class Field:
         """The field is from ``low`` to ``high``, both included."""
         return And((self >= low, self <= high))
 
-    def has_any(self, values: Iterable[str]) -> Filter:
-        """The tags hold at least one of ``values``; never true if there are none."""
-        return Condition(self.path, Operator.HAS_ANY, values)
+    def exists(self) -> Filter:
+        """The field is not None; of metadata: the key is there, even if its value is None."""
+        return Condition(self.path, Operator.EXISTS, True)
 
-    def has_all(self, values: Iterable[str]) -> Filter:
-        """The tags hold every one of ``values``; always true if there are none."""
-        return Condition(self.path, Operator.HAS_ALL, values)
+    def starts_with(self, text: str) -> Filter:
+        """The field is a text that begins with ``text``, character by character; nothing in it is a wildcard."""
+        return Condition(self.path, Operator.STARTS_WITH, text)
+
+    def ends_with(self, text: str) -> Filter:
+        """The field is a text that ends with ``text``."""
+        return Condition(self.path, Operator.ENDS_WITH, text)
+
+    def contains(self, value: object) -> Filter:
+        """``value`` is part of the text, or one of the texts or values that the field holds, like Python's ``in``."""
+        return Condition(self.path, Operator.CONTAINS, value)
+
+    def icontains(self, text: str) -> Filter:
+        """``text`` is part of the text, whether in capitals or not, as the database's ILIKE tells them."""
+        return Condition(self.path, Operator.ICONTAINS, text)
+
+    def contains_any(self, values: Iterable[object]) -> Filter:
+        """The field is a list that holds at least one of ``values``; never true if there are none."""
+        return Condition(self.path, Operator.CONTAINS_ANY, values)
+
+    def contains_all(self, values: Iterable[object]) -> Filter:
+        """The field is a list that holds every one of ``values``; true of every list if there are none."""
+        return Condition(self.path, Operator.CONTAINS_ALL, values)
 
 
-def field(name: str, *keys: str) -> Field:
+def field(name: str, *keys: str | int) -> Field:
     """Return the field ``name`` of a record; for ``metadata``, ``keys`` lead to a value inside it.
+
+    A str is a key of a dict, whatever its characters; an int is a place in a list, from the end if negative.
 
     Raises InvalidValueError if there is no such field.
     """
@@ -213,10 +249,13 @@ def field(name: str, *keys: str) -> Field:
 def check_filter(value: Filter | Mapping[str, Any] | None, argument: str = "filter") -> Filter:
     """Return ``value`` as a filter within the limits; None, like an empty dict, matches every memory."""
     found = And() if value is None else _as_filter(value, argument)
-    size, level, depth = 0, [found], 0
+    size, values, level, depth = 0, 0, [found], 0
     while level:
         depth += 1
         size += sum(len(part.path) if isinstance(part, Condition) else 1 for part in level)
+        values += sum(
+            len(part.value) for part in level if isinstance(part, Condition) and isinstance(part.value, tuple)
+        )
         if depth > MAX_FILTER_DEPTH:
             raise InvalidValueError(argument, f"is nested deeper than {MAX_FILTER_DEPTH}")
         if size > MAX_FILTER_SIZE:
@@ -224,6 +263,8 @@ def check_filter(value: Filter | Mapping[str, Any] | None, argument: str = "filt
                 argument,
                 f"must hold at most {MAX_FILTER_SIZE} conditions, metadata keys and joins; is_in() takes many values",
             )
+        if values > MAX_FILTER_VALUES:
+            raise InvalidValueError(argument, f"must hold at most {MAX_FILTER_VALUES} values in its lists")
         level = [inner for part in level for inner in _parts(part)]
     return found
 
@@ -239,13 +280,13 @@ def conditions(value: Filter) -> Iterator[Condition]:
 def constant_truth(value: Filter) -> bool | None:
     """Return True or False for a filter that says so of every memory whatever it holds, None for others.
 
-    That is told from how it is built: an empty And, ``has_all([])``, a not of something never true, and so on.
+    That is told from how it is built: an empty And, ``contains_all([])``, a not of something never true, and so on.
     """
     match value:
-        case Condition(operator=Operator.IN | Operator.HAS_ANY, value=()):
+        case Condition(operator=Operator.IN | Operator.CONTAINS_ANY, value=()):
             return False
-        case Condition(operator=Operator.HAS_ALL, value=()):
-            return True
+        case Condition(path=path):
+            return True if _holds_always(value) and not rule_of(path).nullable else None
         case Not(part=part):
             inner = constant_truth(part)
             return None if inner is None else not inner
@@ -255,6 +296,16 @@ def constant_truth(value: Filter) -> bool | None:
             return _joined([constant_truth(part) for part in parts], neutral=False)
         case _:
             return None
+
+
+def _holds_always(condition: Condition) -> bool:
+    """Tell whether the condition is true of everything the field may hold beside None."""
+    if condition.operator in TEXT_OPERATORS:
+        return condition.value == "" and not rule_of(condition.path).several
+    return condition.operator is Operator.EXISTS or (condition.operator, condition.value) == (
+        Operator.CONTAINS_ALL,
+        (),
+    )
 
 
 def _joined(parts: list[bool | None], *, neutral: bool) -> bool | None:

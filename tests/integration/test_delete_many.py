@@ -61,7 +61,7 @@ EMPTY: list[Any] = [
     {"$not": {"$or": []}},
     Or([field("version") == 7, And()]),
     field("id").not_in([]),
-    {"tags": {"$has_all": []}},
+    {"tags": {"$containsAll": []}},
 ]
 
 
@@ -137,7 +137,7 @@ async def test_of_many_callers_each_memory_is_deleted_by_one(
         asked: list[Filter] = [
             field("importance") >= 0.3,
             field("importance") < 0.8,
-            field("tags").has_any(["t1", "t3"]),
+            field("tags").contains_any(["t1", "t3"]),
             field("id") > "0.5",
             field("created_at") > datetime(2000, 1, 1, tzinfo=UTC),
         ]

@@ -373,8 +373,8 @@ async def test_contradictions_are_between_memories_that_count(
         return [(pair.first.id, pair.second.id) for pair in await memory.contradictions(filter=filter_)]
 
     assert await pairs() == [("a", "b"), ("a", "plain")]
-    assert await pairs(field("tags").has_any(["x"])) == [("a", "b")]
-    assert await pairs({"status": {"$in": ["active", "superseded"]}, "tags": {"$has_any": ["x"]}}) == [
+    assert await pairs(field("tags").contains_any(["x"])) == [("a", "b")]
+    assert await pairs({"status": {"$in": ["active", "superseded"]}, "tags": {"$containsAny": ["x"]}}) == [
         ("a", "b"),
         ("a", "c"),
     ]
