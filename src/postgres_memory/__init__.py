@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .listing_records import Health, NamespaceInfo, Page
     from .postgres import MemoryTransaction, PostgresMemory
     from .protocol import Memory, MemoryEntry, Session
+    from .ranking import Ranking
+    from .recall_records import Hit, Hits
     from .records import (
         MemoryPermissions,
         MemoryRecord,
@@ -41,6 +43,8 @@ __all__ = [
     "Filter",
     "HashEmbedder",
     "Health",
+    "Hit",
+    "Hits",
     "ImportFailure",
     "ImportResult",
     "Memory",
@@ -58,6 +62,7 @@ __all__ = [
     "PostgresMemoryError",
     "PostgresSession",
     "Purged",
+    "Ranking",
     "Related",
     "RelatedMemory",
     "Relation",
@@ -81,6 +86,8 @@ _HOMES = {
     "Filter": "filters",
     "HashEmbedder": "embedding.hashing",
     "Health": "listing_records",
+    "Hit": "recall_records",
+    "Hits": "recall_records",
     "ImportFailure": "bulk_records",
     "ImportResult": "bulk_records",
     "Memory": "protocol",
@@ -98,6 +105,7 @@ _HOMES = {
     "PostgresMemoryError": "errors",
     "PostgresSession": "session",
     "Purged": "_writing.purge",
+    "Ranking": "ranking",
     "Related": "graph_records",
     "RelatedMemory": "graph_records",
     "Relation": "graph_records",

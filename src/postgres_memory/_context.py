@@ -59,7 +59,7 @@ class Context:
     """The surroundings of one call.
 
     ``connection`` is the one of the transaction that the call joins: the caller's, or that of our block ``scope``.
-    ``toucher`` counts accesses, where they are counted.
+    ``toucher`` counts accesses, where they are counted. ``thread_field`` and ``subject_field`` are keys of metadata.
     """
 
     database: Database[Catalog]
@@ -70,6 +70,8 @@ class Context:
     connection: Connection | None = None
     scope: Scope | None = None
     toucher: Toucher | None = None
+    thread_field: str | None = None
+    subject_field: str | None = None
 
     def on(self, connection: Connection | None) -> Context:
         """Return this context on the caller's ``connection``, if there is one."""

@@ -12,7 +12,7 @@ from ._access import AccessTracking, Toucher
 from ._connecting import connect
 from ._context import Context, Limits, Scope
 from ._database import PoolOptions
-from ._validation import MAX_CONTENT_BYTES, check_content_limit, check_duration, check_namespace
+from ._validation import MAX_CONTENT_BYTES, check_content_limit, check_duration, check_namespace, check_text
 from ._writing.touch import write_touches
 from .errors import InvalidValueError
 from .verbs.bulk_verbs import BulkVerbs
@@ -20,6 +20,7 @@ from .verbs.lifecycle_verbs import LifecycleVerbs
 from .verbs.listing_verbs import ListingVerbs
 from .verbs.operation_verbs import OperationVerbs
 from .verbs.protocol_verbs import ProtocolVerbs
+from .verbs.recall_verbs import RecallVerbs
 from .verbs.record_verbs import RecordVerbs
 from .verbs.relation_verbs import RelationVerbs
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 class Verbs(
     ProtocolVerbs,
+    RecallVerbs,
     RecordVerbs,
     RelationVerbs,
     LifecycleVerbs,
@@ -70,6 +72,10 @@ class PostgresMemory(Verbs):
     ``"batched"`` gathers accesses and writes them together every few seconds and at `close`, ``"inline"`` writes them
     before the call returns, ``"off"`` not at all.
 
+    ``thread_field`` and ``subject_field`` name keys of metadata. A memory that is stored without a ``thread_id``
+    belongs to the thread that its metadata names; a memory is by the subject that its metadata names, which `recall`
+    prefers when the query names one.
+
     Nothing is opened until the first call, or `open`, or ``async with``. Calls may run concurrently.
 
     Raises InvalidTypeError, InvalidValueError or ConfigurationError for arguments that cannot be.
@@ -85,6 +91,8 @@ class PostgresMemory(Verbs):
         session_ttl: timedelta | None = None,
         idempotency_ttl: timedelta = timedelta(hours=24),
         access_tracking: AccessTracking = "batched",
+        thread_field: str | None = None,
+        subject_field: str | None = None,
         pool_min_size: int = 1,
         pool_max_size: int = 10,
     ) -> None:
@@ -96,6 +104,8 @@ class PostgresMemory(Verbs):
             limits,
             session_ttl=None if session_ttl is None else check_duration(session_ttl, "session_ttl"),
             idempotency_ttl=check_duration(idempotency_ttl, "idempotency_ttl"),
+            thread_field=None if thread_field is None else check_text(thread_field, "thread_field"),
+            subject_field=None if subject_field is None else check_text(subject_field, "subject_field"),
         )
         super().__init__(replace(context, toucher=_toucher(context, access_tracking)))
 

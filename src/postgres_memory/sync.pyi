@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -21,6 +21,8 @@ from .graph_records import Contradiction, Related, Relation
 from .listing_records import Health, NamespaceInfo, Page
 from .postgres import PostgresMemory
 from .protocol import MemoryEntry
+from .ranking import Preset, Ranking
+from .recall_records import Hits
 from .records import MemoryRecord, MemoryRelationType
 from .verbs.record_verbs import RecordChanges, RecordFields
 
@@ -28,6 +30,20 @@ class _ProtocolVerbs:
     def search(self, query: str, limit: int = 5) -> list[MemoryEntry]: ...
     def store(self, content: str, metadata: dict[str, Any] | None = None) -> None: ...
     def clear(self) -> None: ...
+
+class _RecallVerbs:
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        filter: Filter | Mapping[str, Any] | None = None,
+        ranking: Ranking | Preset = "hybrid",
+        min_score: float | None = None,
+        exact: bool = False,
+        as_of: datetime | None = None,
+        explain: bool = False,
+    ) -> Hits: ...
 
 class _RecordVerbs:
     def add(
@@ -154,7 +170,14 @@ class _OperationVerbs:
     ) -> Verification: ...
 
 class _Verbs(
-    _ProtocolVerbs, _RecordVerbs, _RelationVerbs, _LifecycleVerbs, _ListingVerbs, _BulkVerbs, _OperationVerbs
+    _ProtocolVerbs,
+    _RecallVerbs,
+    _RecordVerbs,
+    _RelationVerbs,
+    _LifecycleVerbs,
+    _ListingVerbs,
+    _BulkVerbs,
+    _OperationVerbs,
 ):
     @property
     def namespace(self) -> str: ...
@@ -172,6 +195,8 @@ class SyncPostgresMemory(_Verbs):
         session_ttl: timedelta | None = None,
         idempotency_ttl: timedelta = ...,
         access_tracking: AccessTracking = "batched",
+        thread_field: str | None = None,
+        subject_field: str | None = None,
         pool_min_size: int = 1,
         pool_max_size: int = 10,
     ) -> None: ...

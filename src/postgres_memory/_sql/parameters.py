@@ -91,3 +91,18 @@ def texts_parameter(name: str) -> BindParameter[Sequence[str]]:
 def bytes_array_parameter(name: str) -> BindParameter[Sequence[bytes]]:
     """Return a bytea[] parameter."""
     return bindparam(name, type_=ARRAY(LargeBinary()))
+
+
+def numbers_parameter(name: str) -> BindParameter[Sequence[int]]:
+    """Return a bigint[] parameter."""
+    return bindparam(name, type_=ARRAY(BigInteger()))
+
+
+def floats_parameter(name: str) -> BindParameter[Sequence[float]]:
+    """Return a double precision[] parameter."""
+    return bindparam(name, type_=ARRAY(Double()))
+
+
+def booleans_parameter(name: str) -> BindParameter[Sequence[bool]]:
+    """Return a boolean[] parameter."""
+    return bindparam(name, type_=ARRAY(Boolean()))

@@ -19,7 +19,7 @@ DATE_TERMS = 4
 
 #: Scripts written without spaces between words, whose texts are found by pairs of letters: Thai, Lao, Tibetan,
 #: Myanmar, Khmer, kana, Han with its extensions, and Hangul, whose words carry their particles with them.
-_UNSPACED = (
+UNSPACED = (
     (0x0E01, 0x0E3A),
     (0x0E40, 0x0E4E),
     (0x0E80, 0x0EFF),
@@ -79,7 +79,7 @@ def _escape(code: int) -> str:
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
 
-_RUN = f"[{''.join(f'{_escape(first)}-{_escape(last)}' for first, last in _UNSPACED)}]+"
+_RUN = f"[{''.join(f'{_escape(first)}-{_escape(last)}' for first, last in UNSPACED)}]+"
 
 # string_to_array and array_to_string put the mark before every term without a query of their own, which would take
 # longer than all the rest. The control character that separates the terms cannot be part of a lexeme.

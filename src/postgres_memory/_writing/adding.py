@@ -23,6 +23,7 @@ from ..errors import (
 )
 from ..records import MemoryRecord, MemoryRelation, MemoryRelationType, MemoryType
 from .payload import payload_digest
+from .thread import thread_of
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -76,7 +77,7 @@ def addition_of(
         raise InvalidValueError("on_conflict", "must be 'error', 'ignore' or 'update'")
     if dedupe not in (None, "content"):
         raise InvalidValueError("dedupe", "must be 'content' or None")
-    record = _record(context, content, fields, verb)
+    record = _in_its_thread(context, _record(context, content, fields, verb))
     if record.supersedes is not None:
         raise InvalidValueError("supersedes", "is set by supersede(), which also marks the other memory")
     relations = _derived(derived_from)
@@ -102,6 +103,13 @@ def _record(context: Context, content: str | MemoryRecord, fields: dict[str, Any
     if content.namespace not in ("default", context.namespace):
         raise InvalidValueError("namespace", "of the record is not the one of this object")
     return replace(content, namespace=context.namespace)
+
+
+def _in_its_thread(context: Context, record: MemoryRecord) -> MemoryRecord:
+    if record.thread_id is not None:
+        return record
+    thread = thread_of(context, record.metadata)
+    return record if thread is None else replace(record, thread_id=thread)
 
 
 def _derived(ids: Iterable[str]) -> tuple[MemoryRelation, ...]:

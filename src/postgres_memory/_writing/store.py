@@ -9,6 +9,7 @@ from .._json import encode_metadata
 from .._validation import check_content
 from ..embedding.counting import counts_of
 from ..ids import new_id
+from .thread import thread_of
 
 
 async def store(context: Context, content: str, metadata: dict[str, Any] | None) -> None:
@@ -24,7 +25,7 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
             "id": new_id(),
             "content": text,
             "metadata": encoded,
-            "thread_id": None,
+            "thread_id": thread_of(context, metadata),
             "counts": await counts_of(text),
         },
     )

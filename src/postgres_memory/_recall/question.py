@@ -1,0 +1,103 @@
+"""From the text of a query to its words, each with what else stands for it. Stems are the database's business."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from .._sql.term_functions import DATE_SIGN, UNSPACED
+from .english import irregular_forms
+
+#: More words than this and a query is a text: the first ones are looked for.
+MOST_WORDS = 64
+#: How many words the name of a subject has at the most.
+_LONGEST_NAME = 4
+
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+_DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+_DATE_WORDS = {name: name for name in (*_MONTHS, *_DAYS)} | {
+    name[:length]: name
+    for name in (*_MONTHS, *_DAYS)
+    for length in (3, 4)
+    if name[:length] not in ("mon", "sat", "sun")
+}
+
+_LETTERS = "".join(f"{chr(first)}-{chr(last)}" for first, last in UNSPACED)
+_WORD = re.compile(rf"[{_LETTERS}]+|(?:(?![{_LETTERS}])[^\W_])+(?:[-'’.@/_](?:(?![{_LETTERS}])[^\W_])+)*")
+_RUN = re.compile(rf"[{_LETTERS}]+")
+_DAY = re.compile(r"([12]?[0-9]|3[01])(?:st|nd|rd|th)?")
+_YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
+
+
+@dataclass(slots=True)
+class Question:
+    """The words of a query as parallel lists: a spelling, the number of the word it stands for, whether of a date.
+
+    ``names`` are the words and short runs of words that may name a subject, in lower case.
+    """
+
+    words: list[str] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    dated: list[bool] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def add(self, group: int, *spellings: str, dated: bool = False) -> None:
+        """Add spellings of a word."""
+        self.words += spellings
+        self.groups += [group] * len(spellings)
+        self.dated += [dated] * len(spellings)
+
+
+def read_question(query: str, *, forms: bool, dates: bool) -> Question:
+    """Split a query into words; texts without spaces into pairs of letters, as memories are."""
+    tokens = [token.group() for token in _WORD.finditer(query)]
+    spellings = [piece for token in tokens for piece in _pieces(token)][:MOST_WORDS]
+    lower = [spelling.lower() for spelling in spellings]
+    with_month = any(_DATE_WORDS.get(word) in _MONTHS for word in lower)
+    question = Question(names=_names([token.lower() for token in tokens[:MOST_WORDS]]))
+    for group, (spelling, word) in enumerate(zip(spellings, lower, strict=True)):
+        question.add(group, spelling)
+        if forms:
+            question.add(group, *sorted(irregular_forms(word)))
+        if dates:
+            question.add(group, *_date_terms(word, with_month=with_month), dated=True)
+    return question
+
+
+def _pieces(token: str) -> list[str]:
+    if not _RUN.fullmatch(token) or len(token) == 1:
+        return [token]
+    return [token[place : place + 2] for place in range(len(token) - 1)]
+
+
+def _date_terms(word: str, *, with_month: bool) -> list[str]:
+    if word in _DATE_WORDS:
+        return [DATE_SIGN + _DATE_WORDS[word]]
+    day = _DAY.fullmatch(word) if with_month else None
+    if day is not None:
+        return [DATE_SIGN + day[1]]
+    return [DATE_SIGN + word] if _YEAR.fullmatch(word) else []
+
+
+def _names(words: list[str]) -> list[str]:
+    """Return every run of up to four words; a possessive ending is no part of a name."""
+    bare = [re.sub(r"['’]s?$", "", word) for word in words]
+    runs = {
+        " ".join(bare[start : start + length])
+        for length in range(1, _LONGEST_NAME + 1)
+        for start in range(len(bare) - length + 1)
+    }
+    return sorted(runs)

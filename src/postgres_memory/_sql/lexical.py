@@ -1,0 +1,311 @@
+"""The lexical leg: which words of a query are in which memories, or near them in their threads, and what they weigh.
+
+A word weighs the more the fewer memories hold it (the inverse document frequency of BM25, Robertson and Zaragoza 2009,
+"The Probabilistic Relevance Framework", without its length normalisation: memories are short), and the fewer threads
+do. Frequencies are counted for each query, from the memories that it sees, so that they are never stale.
+
+A memory gets each word once, at the nearest place at which its thread has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Double,
+    FromClause,
+    Integer,
+    Lateral,
+    Select,
+    Text,
+    and_,
+    case,
+    column,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, array
+
+from .calls import lexical_terms
+from .parameters import (
+    booleans_parameter,
+    float_parameter,
+    floats_parameter,
+    number_parameter,
+    numbers_parameter,
+    text_parameter,
+    texts_parameter,
+    time_parameter,
+)
+from .places import language_of_namespace
+from .schema import Tables
+from .term_functions import DATE_TERMS
+
+#: Memories without a thread stand this far apart, so that they are nobody's neighbours.
+APART = 64
+#: So many memories are counted to tell how many there are; more make no word that matters weigh differently.
+_COUNTED = 100_000
+#: Places are looked at in blocks of four. What is near a place is in its block or the two beside it.
+_BLOCK_BITS = 2
+#: The places of one thread share all but these bits.
+_THREAD_BITS = 24
+
+
+def number(value: int) -> ColumnElement[int]:
+    """Return an integer constant."""
+    return literal_column(str(value), Integer)
+
+
+def divided(dividend: ColumnElement[Any], divisor: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return a quotient as PostgreSQL computes it; SQLAlchemy's own ``/`` adds casts."""
+    return dividend.self_group().op("/", precedence=8)(divisor)
+
+
+def seen(memories: FromClause) -> ColumnElement[bool]:
+    """Say which memories of the namespace are active and not expired at the instant ``as_of``."""
+    moment = func.coalesce(time_parameter("as_of"), func.statement_timestamp())
+    return and_(
+        memories.c.namespace == text_parameter("namespace"),
+        memories.c.status == literal_column("'active'"),
+        or_(memories.c.expires_at.is_(None), memories.c.expires_at > moment),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalLeg:
+    """The words that were found, ``weights`` (word, weight, and of how many), and places with their ``score``."""
+
+    weights: CTE
+    scored: CTE
+
+
+def lexical_leg(tables: Tables, *, pruned: bool) -> LexicalLeg:
+    """Return places scored by the words in them and near them, the weight of what is in them as ``own``.
+
+    With ``pruned`` only the most promising blocks of places are looked at closely: the bound that picks them counts
+    each word of a block and of its two neighbours in full.
+    """
+    asked = _asked(tables)
+    hits = _hits(tables, asked)
+    weights = _weights(tables, asked, hits)
+    if not pruned:
+        return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None))
+    blocks = _best_blocks(hits, weights)
+    return LexicalLeg(weights, _scored(_near(tables, hits, blocks), weights, blocks))
+
+
+def _asked(tables: Tables) -> CTE:
+    """The terms of each word of the query; words of the same terms are one."""
+    language = select(language_of_namespace(tables)).scalar_subquery()
+    epoch: ColumnElement[Any] = literal_column("'2000-01-01 00:00:00+00'::timestamptz")
+    empty = lexical_terms(
+        tables, text_parameter("namespace"), literal_column("'simple'"), literal_column("''"), epoch
+    )
+    said = (
+        select(
+            language.label("language"),
+            func.left(func.array_to_string(empty, literal_column("''")), number(4)).label("mark"),
+        )
+        .cte("said")
+        .prefix_with("MATERIALIZED")
+    )
+    given = (
+        func.unnest(texts_parameter("words"), numbers_parameter("groups"), booleans_parameter("dated"))
+        .table_valued(column("word", Text), column("g", BigInteger), column("dated", Boolean), name="given")
+        .render_derived()
+    )
+    terms = lexical_terms(tables, text_parameter("namespace"), said.c.language, given.c.word, epoch)
+    spelt: ColumnElement[Any] = case(
+        (given.c.dated, array([said.c.mark + given.c.word])),
+        else_=func.trim_array(terms, number(DATE_TERMS)),
+    )
+    term = func.unnest(spelt).table_valued(column("term", Text), name="spelt").render_derived()
+    words = (
+        select(given.c.g, func.array_agg(term.c.term.distinct()).label("terms"))
+        .select_from(given.join(said, true()).join(term, true()))
+        .group_by(given.c.g)
+        .subquery("words")
+    )
+    return select(func.min(words.c.g).label("g"), words.c.terms).group_by(words.c.terms).cte("asked")
+
+
+def terms_of(tables: Tables, memories: FromClause) -> ColumnElement[Any]:
+    """Return the terms of a memory as the index has them."""
+    names = ("namespace", "language", "content", "created_at")
+    call = lexical_terms(tables, *(memories.c[name] for name in names))
+    return call.op("COLLATE", return_type=ARRAY(Text))(literal_column('"C"'))
+
+
+def place_of(memories: FromClause) -> ColumnElement[int]:
+    """Return the place of a memory, or a number of its own, below zero, where it has no thread."""
+    return func.coalesce(memories.c.place, -memories.c.seq * number(APART))
+
+
+def _hits(tables: Tables, asked: CTE) -> CTE:
+    """Every memory that holds a word, once for each word."""
+    memories = tables.memories.alias("m")
+    # OFFSET 0 keeps this a scan of the index for each word; joined freely, the planner may compute terms of all rows.
+    found = (
+        select(memories.c.seq, place_of(memories).label("place"))
+        .where(terms_of(tables, memories).op("&&", is_comparison=True)(asked.c.terms), seen(memories))
+        .offset(number(0))
+        .lateral("found")
+    )
+    return (
+        select(asked.c.g, found.c.seq, found.c.place)
+        .select_from(asked.join(found, true()))
+        .cte("hits")
+        .prefix_with("MATERIALIZED")
+    )
+
+
+def _weights(tables: Tables, asked: CTE, hits: CTE) -> CTE:
+    """The weight of each word, also of one that no memory holds."""
+    memories = tables.memories
+    some = (
+        select(number(1)).where(memories.c.namespace == text_parameter("namespace")).limit(number(_COUNTED))
+    )
+    total = select(func.count()).select_from(some.subquery("some")).scalar_subquery()
+    thread = case((hits.c.place > number(0), hits.c.place.op(">>")(number(_THREAD_BITS))))
+    of_word = (
+        select(hits.c.g, func.count().label("holding"), func.count(thread.distinct()).label("threads"))
+        .group_by(hits.c.g)
+        .subquery("of_word")
+    )
+    threads = select(func.count(thread.distinct())).scalar_subquery()
+    counted = (
+        select(
+            asked.c.g,
+            func.coalesce(of_word.c.holding, number(0)).label("holding"),
+            func.coalesce(of_word.c.threads, number(0)).label("threads"),
+            func.greatest(total, func.max(of_word.c.holding).over()).label("memories"),
+            threads.label("all_threads"),
+        )
+        .select_from(asked.outerjoin(of_word, asked.c.g == of_word.c.g))
+        .subquery("counted")
+    )
+    weight = _rarity(counted.c.memories, counted.c.holding) + case(
+        (
+            counted.c.all_threads > number(0),
+            float_parameter("thread_rarity") * _rarity(counted.c.all_threads, counted.c.threads),
+        ),
+        else_=number(0),
+    )
+    return (
+        select(counted.c.g, counted.c.holding, weight.label("weight"))
+        .cte("weights")
+        .prefix_with("MATERIALIZED")
+    )
+
+
+def _rarity(total: ColumnElement[Any], holding: ColumnElement[Any]) -> ColumnElement[float]:
+    half: ColumnElement[float] = literal_column("0.5::double precision", Double)
+    return func.ln(number(1) + divided(total - holding + half, holding + half), type_=Double)
+
+
+def _block(place: ColumnElement[Any]) -> ColumnElement[int]:
+    return place.op(">>", return_type=BigInteger())(number(_BLOCK_BITS))
+
+
+def _best_blocks(hits: CTE, weights: CTE) -> CTE:
+    words = select(hits.c.g, _block(hits.c.place).label("block")).distinct().subquery("words_of_blocks")
+    blocks = (
+        select(words.c.block, func.sum(weights.c.weight).label("weight"))
+        .select_from(words.join(weights, words.c.g == weights.c.g))
+        .group_by(words.c.block)
+        .subquery("blocks")
+    )
+    around = _offsets("around")
+    block = blocks.c.block + around.c.step
+    return (
+        select(block.label("block"))
+        .select_from(blocks.join(around, true()))
+        .group_by(block)
+        .order_by(func.sum(blocks.c.weight).desc(), block)
+        .limit(number_parameter("blocks"))
+        .cte("best_blocks")
+        .prefix_with("MATERIALIZED")
+    )
+
+
+def _near(tables: Tables, hits: CTE, blocks: CTE | None) -> CTE:
+    """The hits that count for the blocks, each with whether its memory is a question."""
+    chosen: Select[Any] = select(hits.c.g, hits.c.seq, hits.c.place)
+    if blocks is not None:
+        around = _offsets("around")
+        near = (
+            select((blocks.c.block + around.c.step).label("block"))
+            .distinct()
+            .select_from(blocks.join(around, true()))
+            .subquery("near_blocks")
+        )
+        chosen = chosen.select_from(hits.join(near, _block(hits.c.place) == near.c.block))
+    picked = chosen.cte("picked")
+    memories = tables.memories.alias("holder")
+    asks = (
+        select(is_question(memories).label("asks"))
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == picked.c.seq)
+        .offset(number(0))
+        .lateral("holder_of")
+    )
+    return select(picked.c.g, picked.c.place, asks.c.asks).select_from(picked.join(asks, true())).cte("near")
+
+
+def is_question(memories: FromClause) -> ColumnElement[bool]:
+    """Say whether a memory ends with a question mark, of any script."""
+    return memories.c.content.op("~", is_comparison=True)(literal_column("E'[?\\uFF1F\\u061F]\\\\s*$'"))
+
+
+def _offsets(name: str) -> Any:
+    """Return a block and the two beside it, as steps."""
+    steps = func.unnest(literal_column("ARRAY[-1, 0, 1]::bigint[]"))
+    return steps.table_valued(column("step", BigInteger), name=name).render_derived()
+
+
+def _scored(near: CTE, weights: CTE, blocks: CTE | None) -> CTE:
+    """Sum up, for each place, the words there and around it, each at the nearest."""
+    window: Lateral | Any = (
+        func.unnest(numbers_parameter("distances"), floats_parameter("nearness"))
+        .table_valued(column("distance", BigInteger), column("share", Double), name="window")
+        .render_derived()
+    )
+    share = case(
+        (
+            and_(near.c.asks, window.c.distance == number(1)),
+            func.greatest(window.c.share, float_parameter("answer")),
+        ),
+        else_=window.c.share,
+    )
+    place = near.c.place + window.c.distance
+    words = (
+        select(
+            near.c.g,
+            place.label("place"),
+            func.max(share).label("share"),
+            func.max(case((window.c.distance == number(0), number(1)), else_=number(0))).label("own"),
+        )
+        .select_from(near.join(window, true()))
+        .group_by(near.c.g, place)
+        .subquery("words_of_places")
+    )
+    base = words.join(weights, words.c.g == weights.c.g)
+    if blocks is not None:
+        base = base.join(blocks, blocks.c.block == _block(words.c.place))
+    return (
+        select(
+            words.c.place,
+            func.sum(words.c.share * weights.c.weight).label("score"),
+            func.sum(words.c.own * weights.c.weight).label("own"),
+        )
+        .select_from(base)
+        .group_by(words.c.place)
+        .cte("scored")
+    )

@@ -1,0 +1,205 @@
+"""The statement of `recall`: from places with a score to whole records, best first, with the parts of their scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Double,
+    FromClause,
+    Numeric,
+    Select,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    union_all,
+)
+
+from .lexical import APART, LexicalLeg, divided, is_question, lexical_leg, number, place_of, seen
+from .parameters import float_parameter, number_parameter, text_parameter, texts_parameter, time_parameter
+from .predicates import Shape, predicate
+from .records import select_records
+from .schema import Tables
+
+#: How far in its thread a memory lends its score to others.
+NEARBY = 16
+
+_DECIMALS = 10
+
+#: The parts of a score, in the order in which they are added up.
+PARTS = ("words", "context", "form", "subject", "thread", "recency", "importance", "confidence")
+
+_ZERO: ColumnElement[float] = literal_column("0::double precision", Double)
+
+
+def recall_lexical(tables: Tables, pruned: bool, shape: Shape) -> Select[Any]:
+    """Select the memories that match ``shape``, best first, each with its score and parts.
+
+    First come those that hold a word of the query or stand near one that does; if they are fewer than the limit, others
+    follow in insertion order.
+    """
+    leg = lexical_leg(tables, pruned=pruned)
+    found = _found(tables, leg, shape)
+    best = _best(tables, _scores(tables, leg, found), found, shape)
+    record = (
+        select_records(tables)
+        .where(
+            tables.memories.c.namespace == text_parameter("namespace"), tables.memories.c.seq == best.c.seq
+        )
+        .offset(number(0))
+        .lateral("record")
+    )
+    return (
+        select(*record.c, best.c.score, *(best.c[f"part_{name}"] for name in PARTS))
+        .select_from(best.join(record, true()))
+        .order_by(best.c.score.desc(), best.c.seq)
+    )
+
+
+def _traits(memories: FromClause) -> list[ColumnElement[Any]]:
+    """What a memory's own nature adds to its score."""
+    subject = func.lower(memories.c.metadata.op("->>")(text_parameter("subject_field")))
+    return [
+        memories.c.seq,
+        place_of(memories).label("place"),
+        memories.c.created_at,
+        memories.c.importance,
+        memories.c.confidence,
+        is_question(memories).label("asks"),
+        func.char_length(memories.c.content).label("length"),
+        subject.label("subject"),
+    ]
+
+
+def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
+    """The memories at the best places that match, each looked up by itself, so that it ends when there are enough."""
+    places = (
+        select(leg.scored.c.place, leg.scored.c.score, leg.scored.c.own)
+        .order_by(leg.scored.c.score.desc(), leg.scored.c.place)
+        .subquery("places")
+    )
+    threaded, single = tables.memories.alias("threaded"), tables.memories.alias("single")
+    at_place = select(*_traits(threaded)).where(
+        threaded.c.place == places.c.place, seen(threaded), predicate(threaded, shape)
+    )
+    alone = select(*_traits(single)).where(
+        places.c.place < number(0),
+        places.c.place.op("%", precedence=8)(number(APART)) == number(0),
+        single.c.seq == divided(-places.c.place, number(APART)),
+        single.c.place.is_(None),
+        seen(single),
+        predicate(single, shape),
+    )
+    memory = union_all(at_place, alone).lateral("memory")
+    return (
+        select(*memory.c, places.c.score, places.c.own)
+        .select_from(places.join(memory, true()))
+        .order_by(places.c.score.desc(), places.c.place)
+        .limit(number_parameter("candidates"))
+        .cte("found")
+        .prefix_with("MATERIALIZED")
+    )
+
+
+def _scores(tables: Tables, leg: LexicalLeg, found: CTE) -> CTE:
+    """Apply what the memory itself is, then what the best one nearby in its thread lends it."""
+    named = found.c.subject == func.any(texts_parameter("names"))
+    subjects = select(func.count(found.c.subject.distinct())).where(named).scalar_subquery()
+    total = select(func.sum(leg.weights.c.weight)).scalar_subquery()
+    by_subject = case((and_(subjects == number(1), named), float_parameter("subject")), else_=number(1))
+    length = found.c.length
+    form = divided(length, func.greatest(length + float_parameter("brevity"), _one())) * case(
+        (found.c.asks, float_parameter("question")), else_=number(1)
+    )
+    lexical = divided(found.c.score, total)
+    formed = lexical * form
+    parts = (
+        select(
+            found.c.seq,
+            found.c.place,
+            found.c.created_at,
+            found.c.importance,
+            found.c.confidence,
+            divided(found.c.own, total).label("words"),
+            divided(found.c.score - found.c.own, total).label("context"),
+            (formed - lexical).label("form"),
+            (formed * by_subject - formed).label("subject"),
+            (formed * by_subject).label("shaped"),
+        )
+        .cte("shaped")
+        .prefix_with("MATERIALIZED")
+    )
+    # As text, since SQLAlchemy would bind the ends of the range.
+    around = f"ORDER BY shaped.place RANGE BETWEEN {NEARBY} PRECEDING AND {NEARBY} FOLLOWING"
+    nearby: ColumnElement[float] = literal_column(f"max(shaped.shaped) OVER ({around})", Double)
+    thread = case((parts.c.place > number(0), float_parameter("thread") * nearby), else_=number(0))
+    return select(
+        parts.c.seq,
+        parts.c.words.label("part_words"),
+        parts.c.context.label("part_context"),
+        parts.c.form.label("part_form"),
+        parts.c.subject.label("part_subject"),
+        thread.label("part_thread"),
+        *_priors(parts),
+    ).cte("parts")
+
+
+def _priors(memories: FromClause) -> list[ColumnElement[Any]]:
+    moment = func.coalesce(time_parameter("as_of"), func.statement_timestamp())
+    age = func.greatest(func.extract("epoch", moment - memories.c.created_at), number(0), type_=Double)
+    half_lives = divided(age, float_parameter("half_life_seconds"))
+    recency = float_parameter("recency") * func.power(literal_column("0.5::double precision"), half_lives)
+    return [
+        func.coalesce(recency, _ZERO).label("part_recency"),
+        (float_parameter("importance") * memories.c.importance).label("part_importance"),
+        (float_parameter("confidence") * memories.c.confidence).label("part_confidence"),
+    ]
+
+
+def _best(tables: Tables, parts: CTE, found: CTE, shape: Shape) -> CTE:
+    """The best of what was found and, if that is too little, memories without a word of the query."""
+    memories = tables.memories.alias("other")
+    missing = func.greatest(
+        number_parameter("limit") - select(func.count()).select_from(found).scalar_subquery(), number(0)
+    )
+    others = (
+        select(
+            memories.c.seq,
+            *(_ZERO.label(f"part_{name}") for name in PARTS[:5]),
+            *_priors(memories),
+        )
+        .where(
+            seen(memories),
+            predicate(memories, shape),
+            ~exists(select(number(1)).where(found.c.seq == memories.c.seq)),
+        )
+        .order_by(memories.c.seq)
+        .limit(missing)
+    )
+    everything = union_all(select(parts), others.subquery("others").select()).subquery("everything")
+    score: ColumnElement[Any] = everything.c.part_words
+    for name in PARTS[1:]:
+        score = score + everything.c[f"part_{name}"]
+    # Sums of floats depend on the order in which an aggregate meets them; rounded, what is equal is a tie.
+    rounded = cast(func.round(cast(score, Numeric), number(_DECIMALS)), Double)
+    scored = select(everything, rounded.label("score")).subquery("with_scores")
+    enough = or_(float_parameter("min_score").is_(None), scored.c.score >= float_parameter("min_score"))
+    return (
+        select(scored)
+        .where(enough)
+        .order_by(scored.c.score.desc(), scored.c.seq)
+        .limit(number_parameter("limit"))
+        .cte("best")
+    )
+
+
+def _one() -> ColumnElement[float]:
+    return literal_column("1::double precision", Double)

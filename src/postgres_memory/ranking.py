@@ -1,0 +1,94 @@
+"""How `recall` ranks, as data: which legs, and the weight of each part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Literal
+
+from ._validation import check_duration, kind_of
+from .errors import InvalidTypeError, InvalidValueError
+
+Preset = Literal["hash", "lexical", "hybrid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The weights of a ranking. Every part is switched off by the weight that changes nothing: 0, or 1 for a factor.
+
+    ``lexical`` is the weight of the words that a memory shares with the query; ``vector`` that of its embedding.
+
+    Of the words: ``context`` is how much those of neighbours in the same thread count, as a share of the usual (1.0);
+    ``subject`` is the factor for memories by the subject that the query names, with the object's ``subject_field``;
+    ``thread`` is how much of the best score nearby in its thread a memory gets on top; ``question`` is the factor for
+    memories that end with a question mark; ``brevity`` is the length in characters at which a memory counts half;
+    ``dates`` has words of a date in the query found in the time of a memory, and ``forms`` irregular forms of a word
+    found as well (went for go).
+
+    Priors, added to the score: ``recency`` is a weight and the time in which it halves, ``importance`` and
+    ``confidence`` are weights of the fields.
+
+    Raises InvalidTypeError or InvalidValueError for a weight that is negative or no number.
+    """
+
+    vector: float = 0.0
+    lexical: float = 1.0
+    context: float = 1.0
+    subject: float = 2.0
+    thread: float = 0.3
+    question: float = 0.9
+    brevity: float = 10.0
+    dates: bool = True
+    forms: bool = True
+    recency: tuple[float, timedelta] | None = None
+    importance: float = 0.0
+    confidence: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("dates", "forms"):
+                if not isinstance(value, bool):
+                    raise InvalidTypeError(field.name, f"must be True or False, not {kind_of(value)}")
+            elif field.name != "recency":
+                _check_weight(value, field.name)
+        if self.recency is not None:
+            _check_recency(self.recency)
+        if not self.lexical and not self.vector:
+            raise InvalidValueError("ranking", "must give weight to lexical or to vector")
+
+
+def _check_weight(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidTypeError(name, f"must be a number, not {kind_of(value)}")
+    if not (math.isfinite(value) and value >= 0):
+        raise InvalidValueError(name, f"must be finite and not negative, not {value!r}")
+
+
+def _check_recency(value: object) -> None:
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise InvalidTypeError("recency", "must be a weight and a timedelta, the time in which it halves")
+    weight, half_life = value
+    _check_weight(weight, "recency")
+    check_duration(half_life, "recency")
+
+
+#: The rankings that go by a name.
+PRESETS: Mapping[str, Ranking] = {
+    "hash": Ranking(vector=1.0, lexical=0.0),
+    "lexical": Ranking(),
+    "hybrid": Ranking(),
+}
+
+
+def check_ranking(value: object) -> Ranking:
+    """Return the ranking that was named or given."""
+    if isinstance(value, Ranking):
+        return value
+    if not isinstance(value, str):
+        raise InvalidTypeError("ranking", f"must be a Ranking or the name of one, not {kind_of(value)}")
+    if value not in PRESETS:
+        raise InvalidValueError("ranking", f"must be a Ranking or one of {', '.join(map(repr, PRESETS))}")
+    return PRESETS[value]

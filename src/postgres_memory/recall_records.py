@@ -1,0 +1,28 @@
+"""What `recall` returns: hits, best first, and what is to be said about all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .records import MemoryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that was found: its ``record``, its ``score``, and with ``explain`` the ``parts`` that add up to it."""
+
+    record: MemoryRecord
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+class Hits(list[Hit]):
+    """The hits of one recall, best first.
+
+    ``plan`` says how they were found: which ways were chosen, and why. It is empty without ``explain``.
+    """
+
+    def __init__(self, hits: Iterable[Hit] = (), plan: tuple[str, ...] = ()) -> None:
+        super().__init__(hits)
+        self.plan = plan

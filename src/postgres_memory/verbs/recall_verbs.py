@@ -1,0 +1,63 @@
+"""The verb that finds memories by what they are about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._recall.recall import recall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from .._context import Context
+    from .._database import Connection
+    from ..filters import Filter
+    from ..ranking import Preset, Ranking
+    from ..recall_records import Hits
+
+
+class RecallVerbs:
+    """`recall`."""
+
+    _context: Context
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        filter: Filter | Mapping[str, Any] | None = None,
+        ranking: Ranking | Preset = "hybrid",
+        min_score: float | None = None,
+        exact: bool = False,
+        as_of: datetime | None = None,
+        explain: bool = False,
+        connection: Connection | None = None,
+    ) -> Hits:
+        """Return the ``limit`` memories that answer ``query`` best, best first, as a list of hits.
+
+        A hit's ``score`` is the weight of the query's words that the memory holds, as a share of the weight of all of
+        them, and what the other parts of the ranking add: 0.0 has nothing of the query, about 1.0 has all of it.
+        Equal scores come in insertion order. Where fewer memories than ``limit`` have anything of the query, others
+        that match ``filter`` follow with what their priors give them, 0.0 by default; ``min_score`` leaves out all
+        below it.
+
+        ``filter`` is as for `find`; it never makes a recall return fewer memories than match it and were asked for.
+        ``ranking`` is a preset or a `Ranking`. Without a filter only the most promising places are looked at closely;
+        ``exact=True`` looks at all. ``as_of`` is the instant at which expiry and recency are judged, by default now.
+        ``explain=True`` gives each hit the parts of its score.
+
+        Raises InvalidTypeError or InvalidValueError for bad arguments.
+        """
+        return await recall(
+            self._context.on(connection),
+            query,
+            limit=limit,
+            filter=filter,
+            ranking=ranking,
+            min_score=min_score,
+            exact=exact,
+            as_of=as_of,
+            explain=explain,
+        )
