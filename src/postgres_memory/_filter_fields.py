@@ -20,6 +20,9 @@ from .records import MemoryStatus, MemoryType
 MAX_FILTER_VALUES = 100_000
 """How many values the lists of a filter may hold, together."""
 
+#: How many places in lists a path may name: each is a call inside a call, which SQLAlchemy compiles recursively.
+_MAX_PLACES = 16
+
 _MIN_BIGINT, _MAX_BIGINT = -(2**63), 2**63 - 1
 
 #: PostgreSQL counts the places of a list in int4; its smallest has no positive twin.
@@ -174,7 +177,10 @@ def check_path(path: object) -> Path:
         raise InvalidValueError(place((name,)), f"has no more than {MAX_METADATA_DEPTH} levels of keys")
     if steps and isinstance(steps[0], int):
         raise InvalidTypeError(place((name,)), "is a dict: the first of its keys must be a str, not an int")
-    return (name, *map(_check_step, steps))
+    checked = [_check_step(step) for step in steps]
+    if sum(isinstance(step, int) for step in checked) > _MAX_PLACES:
+        raise InvalidValueError(place((name,)), f"has no more than {_MAX_PLACES} places in lists in a path")
+    return (name, *checked)
 
 
 def _check_step(step: object) -> str | int:

@@ -229,3 +229,10 @@ async def test_a_namespace_sees_its_own_accesses(memory: PostgresMemory) -> None
     assert await memory.count(field("last_accessed").exists()) == 0
     assert await other.count((field("access_count") >= 3) & field("last_accessed").exists()) == 1
     assert await other.count(field("last_accessed") > datetime.now(UTC) - timedelta(hours=1)) == 1
+
+
+async def test_a_fraction_finer_than_a_microsecond_is_rounded(memory: PostgresMemory) -> None:
+    await memory.add("x", metadata={"t": "2030-06-01T12:00:00.000000900Z"})
+    await memory.add("y", metadata={"t": "2030-06-01T12:00:00.0000001Z"})
+    assert await memory.count(field("metadata", "t") == datetime(2030, 6, 1, 12, 0, 0, 1, tzinfo=UTC)) == 1
+    assert await memory.count(field("metadata", "t") == datetime(2030, 6, 1, 12, tzinfo=UTC)) == 1

@@ -140,7 +140,7 @@ def about(text: str) -> list[Filter | dict[str, Any]]:
     return [
         field("metadata", text, text) == text,
         field("metadata", text, text).is_in([text, 1]),
-        field("metadata", text, text).is_in([text, None, *range(100)]),
+        field("metadata", text, text).is_in([text, *range(100)]),
         field("metadata", text) == {text: text},
         field("thread_id") == text,
         field("thread_id").is_in([text]),

@@ -179,6 +179,7 @@ def test_values_of_the_wrong_kind_are_refused(name: str, value: Any) -> None:
         lambda: field("seq") == 1,
         lambda: field("relations").exists(),
         lambda: field("metadata", "a", 2**31),
+        lambda: field("metadata", "a", *[0] * 17),
         lambda: field("metadata", "a\ud800"),
         lambda: Condition(("metadata", "a"), Operator.GT, math.nan),
         lambda: field("metadata", "a") > -math.inf,

@@ -60,16 +60,19 @@ _PLACES: dict[str, ColumnElement[Any]] = {
 }
 _EMPTY_LIST: ColumnElement[Any] = literal_column("'[]'::jsonb", JSONB)
 
-#: A date, or a date and a time with or without an offset from UTC, as ISO 8601 writes them; every one is a time that
-#: PostgreSQL can read, under any setting. Leap days are those of leap years, offsets are below 16 hours.
+#: A date, or a date and a time with or without an offset from UTC, as ISO 8601 writes them; every one (of year 1 or
+#: later) is a time that PostgreSQL can read, under any setting. Leap days are those of leap years, offsets are below 16
+#: hours. No {1,9} for the fraction: PostgreSQL's regular expressions take twice as long with it as with a plus.
 _ISO_TIME = (
-    "^(?!0000)(?:"
+    "^(?:"
     "[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
     "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
-    ")(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,9})?)?"
+    ")(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?"
     "(?:Z|[+-](?:0[0-9]|1[0-5])(?::?[0-5][0-9])?)?)?$"
 )
+_LONGEST_TIME: ColumnElement[int] = literal_column("35")
+_FIRST_YEAR: ColumnElement[str] = literal_column("'0001'", Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +293,14 @@ def _time_of(found: ColumnElement[Any]) -> ColumnElement[datetime]:
     text = _text_of(found)
     says_offset = text.op("~", is_comparison=True)(literal_column("'[T ].*[Z+-]'", Text))
     in_utc = case((says_offset, literal_column("''", Text)), else_=literal_column("'Z'", Text))
-    is_time = text.op("~", is_comparison=True)(literal_column(f"'{_ISO_TIME}'", Text))
     read = cast(text.op("||", return_type=Text())(in_utc), DateTime(timezone=True))
-    return case((and_(_is(found, "string"), is_time), read))
+    is_time = and_(
+        _is(found, "string"),
+        func.char_length(text) <= _LONGEST_TIME,
+        in_c_order(text) > _FIRST_YEAR,
+        text.op("~", is_comparison=True)(literal_column(f"'{_ISO_TIME}'", Text)),
+    )
+    return case((is_time, read))
 
 
 _CHECKS: dict[Kind, Callable[[ColumnElement[Any], Operator, int], ColumnElement[bool]]] = {
