@@ -68,9 +68,9 @@ def check_count(value: object, argument: str) -> int:
 
 def check_positive(value: object, argument: str) -> int:
     """Return ``value``, an int from 1 to what a bigint holds."""
-    count = check_count(value, argument)
-    if count == 0:
-        raise InvalidValueError(argument, "must be at least 1")
+    count = _check_int(value, argument)
+    if not 1 <= count <= _MAX_BIGINT:
+        raise InvalidValueError(argument, f"must be from 1 to {_MAX_BIGINT}")
     return count
 
 

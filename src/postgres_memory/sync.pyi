@@ -108,7 +108,12 @@ class _RelationVerbs:
 
 class _LifecycleVerbs:
     def supersede(
-        self, old_id: str, new: str | MemoryRecord, **fields: Unpack[RecordFields]
+        self,
+        old_id: str,
+        new: str | MemoryRecord,
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[RecordFields],
     ) -> MemoryRecord: ...
     def restore(self, id: str) -> MemoryRecord: ...
     def history(self, id: str) -> list[MemoryRecord]: ...

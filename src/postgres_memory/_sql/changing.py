@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from .keys import content_key
+from .keys import content_key, released_key
 from .locking import in_order
 from .parameters import (
     counts_parameter,
@@ -53,6 +53,9 @@ CHANGEABLE: dict[str, Callable[[str], ColumnElement[Any]]] = {
     "metadata": json_parameter,
 }
 
+#: What a deduped memory's hold on its content depends on.
+KEYED = frozenset({"content", "owner", "expires_at"})
+
 
 def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool) -> Select[Any]:
     """Change columns of one memory if it is at the expected version, and what it is ranked by with them.
@@ -80,9 +83,8 @@ def _updated(tables: Tables, before: CTE, changed: tuple[str, ...], merge_metada
     values: dict[str, Any] = {name: CHANGEABLE[name](name) for name in changed}
     if "metadata" in values and merge_metadata:
         values["metadata"] = memories.c.metadata.op("||", return_type=JSONB())(values["metadata"])
-    if {"content", "owner"} & set(changed):
-        new = content_key(values.get("owner", memories.c.owner), values.get("content", memories.c.content))
-        values["content_key"] = case((memories.c.content_key.is_not(None), new))
+    if KEYED & set(changed):
+        values["content_key"] = _key_after(tables, values)
     if "thread_id" in changed:
         same = memories.c.thread_id.is_not_distinct_from(values["thread_id"])
         values["place"] = case((same, memories.c.place), else_=next_place(tables, values["thread_id"]))
@@ -98,6 +100,18 @@ def _updated(tables: Tables, before: CTE, changed: tuple[str, ...], merge_metada
         .values(values)
         .returning(*(memories.c[name] for name in RECORD_COLUMNS))
         .cte("updated")
+    )
+
+
+def _key_after(tables: Tables, values: dict[str, Any]) -> ColumnElement[Any]:
+    """Keep the key of a deduped memory true to its content; one that is expired then holds none."""
+    memories = tables.memories
+    expires_at = values.get("expires_at", memories.c.expires_at)
+    new = content_key(values.get("owner", memories.c.owner), values.get("content", memories.c.content))
+    return case(
+        (memories.c.content_key.is_(None), memories.c.content_key),
+        (expires_at <= func.statement_timestamp(), released_key(tables)),
+        else_=new,
     )
 
 

@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
-from .keys import content_key
+from .keys import content_key, holds_content
 from .parameters import json_parameter, text_parameter, texts_parameter, time_parameter
 from .schema import Tables
 
@@ -100,7 +100,7 @@ def read_memories(tables: Tables) -> Select[Any]:
         select(
             *(memories.c[name] for name in _COLUMNS if name != "metadata"),
             cast(memories.c.metadata, Text).label("metadata"),
-            memories.c.content_key.is_not(None).label("deduped"),
+            holds_content(tables).label("deduped"),
             access.c.last_accessed,
             func.coalesce(access.c.access_count, literal_column("0")).label("access_count"),
         )

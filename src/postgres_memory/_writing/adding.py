@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -22,6 +22,7 @@ from ..errors import (
     NotFoundError,
 )
 from ..records import MemoryRecord, MemoryRelation, MemoryRelationType, MemoryType
+from .deduping import ATTEMPTS, changing, make_way, unless_held
 from .payload import payload_digest
 from .thread import thread_of
 
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
 OnConflict = Literal["error", "ignore", "update"]
 Dedupe = Literal["content"]
 
-_UNIQUE_VIOLATION = "23505"
 _FOREIGN_KEY_VIOLATION = "23503"
-#: What was in the way may be deleted before it is read, and another may take its place.
-_ATTEMPTS = 5
 _FIELDS = {
     "id",
     "thread_id",
@@ -53,13 +51,17 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A memory to add, checked. ``dated`` and ``named`` say whether the caller gave time and id."""
+    """A memory to add, checked.
+
+    ``dated`` and ``named`` say whether the caller gave time and id, ``whole`` whether as parts of a whole record.
+    """
 
     record: MemoryRecord
     dated: bool
     named: bool
     on_conflict: OnConflict
     dedupe: Dedupe | None
+    whole: bool = False
 
 
 def addition_of(
@@ -86,8 +88,9 @@ def addition_of(
     for relation in record.relations:
         if relation.target_id == record.id:
             raise InvalidValueError("relations", "must not lead from a memory to itself")
-    dated = isinstance(content, MemoryRecord) or "created_at" in fields
-    return Addition(record, dated, isinstance(content, MemoryRecord) or "id" in fields, on_conflict, dedupe)
+    whole = isinstance(content, MemoryRecord)
+    dated, named = whole or "created_at" in fields, whole or "id" in fields
+    return Addition(record, dated, named, on_conflict, dedupe, whole)
 
 
 def _record(context: Context, content: str | MemoryRecord, fields: dict[str, Any], verb: str) -> MemoryRecord:
@@ -121,41 +124,60 @@ def _derived(ids: Iterable[str]) -> tuple[MemoryRelation, ...]:
     )
 
 
-async def add_once(context: Context, addition: Addition, key: str | None) -> MemoryRecord:
-    """Add, or with an idempotency key return what an earlier call with it added."""
+async def once(
+    context: Context,
+    addition: Addition,
+    key: str | None,
+    write: Callable[[Context], Awaitable[MemoryRecord]],
+    *,
+    replaces: str | None = None,
+) -> MemoryRecord:
+    """Return what ``write`` stores, or with an idempotency key what an earlier call with it stored."""
     if key is None:
-        return await add(context, addition)
+        return await write(context)
     check_key(key, "idempotency_key")
-    return await context.retried(lambda inside: _add_under_key(inside, addition, key))
+    claim = _claim(context, addition, key, replaces)
+    return await context.retried(lambda inside: _once_under_key(inside, claim, write))
 
 
-async def _add_under_key(context: Context, addition: Addition, key: str) -> MemoryRecord:
-    """Claim the key, waiting for another call that is at it, then add in the same transaction."""
-    from .._sql.idempotency import claim_key, get_key, point_key
-
+def _claim(context: Context, addition: Addition, key: str, replaces: str | None) -> dict[str, Any]:
     record = addition.record
-    payload = payload_digest(record, with_id=addition.named, with_created_at=addition.dated)
-    parameters = {
+    return {
         "namespace": context.namespace,
         "owner": record.permissions.owner,
         "key": key,
         "memory_id": record.id,
-        "payload": payload,
+        # A record has an id and a time of its own making, or of its caller's: one cannot tell, so that neither counts.
+        "payload": payload_digest(
+            record,
+            with_id=addition.named and not addition.whole,
+            with_created_at=addition.dated and not addition.whole,
+            replaces=replaces,
+        ),
         "ttl_seconds": context.idempotency_ttl.total_seconds(),
     }
-    if await context.fetch(claim_key, parameters):
-        stored = await add(context, addition)
-        if stored.id != record.id:
-            await context.fetch(point_key, parameters | {"memory_id": stored.id})
+
+
+async def _once_under_key(
+    context: Context, claim: dict[str, Any], write: Callable[[Context], Awaitable[MemoryRecord]]
+) -> MemoryRecord:
+    """Claim the key, waiting for another call that is at it, then write in the same transaction."""
+    from .._sql.idempotency import claim_key, get_key, point_key
+
+    if await context.fetch(claim_key, claim):
+        stored = await write(context)
+        if stored.id != claim["memory_id"]:
+            await context.fetch(point_key, claim | {"memory_id": stored.id})
         return stored
-    (row,) = await context.fetch(get_key, parameters)
-    if row["payload"] != payload:
-        raise IdempotencyConflictError(namespace=context.namespace, id=row["memory_id"], key=key)
-    (first,) = await read_records(context, [row["memory_id"]])
-    if first is None:
+    (row,) = await context.fetch(get_key, claim)
+    first = row["memory_id"]
+    if row["payload"] != claim["payload"]:
+        raise IdempotencyConflictError(namespace=context.namespace, id=first, key=claim["key"])
+    (record,) = await read_records(context, [first])
+    if record is None:
         detail = ": it was stored under this idempotency key and is deleted"
-        raise NotFoundError(context.namespace, (row["memory_id"],), detail)
-    return first
+        raise NotFoundError(context.namespace, (first,), detail)
+    return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +214,14 @@ async def add(context: Context, addition: Addition) -> MemoryRecord:
     """Insert, or return or update what is already there. Returns the record as it is stored."""
     record = addition.record
     prepared = await prepare(context, addition)
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         row = await _insert(context, addition, prepared.parameters)
-        if row["version"] == 1:
+        if row is not None and row["version"] == 1:
             return prepared.as_stored(row)
-        existing = await _in_the_way(context, addition, prepared.parameters)
+        existing = await _in_the_way(context, addition, prepared.parameters, held=row is None)
         if existing is not None:
             return existing
-    raise ConflictError("what is in the way keeps changing", namespace=context.namespace, id=record.id)
+    raise changing(context, record.id)
 
 
 def _parameters(context: Context, addition: Addition, counts: list[int]) -> dict[str, Any]:
@@ -229,33 +251,37 @@ def _parameters(context: Context, addition: Addition, counts: list[int]) -> dict
     }
 
 
-async def _insert(context: Context, addition: Addition, parameters: dict[str, Any]) -> Record:
-    """Run the statement. The row's version is 1 for a new memory, higher for an updated one, null for a conflict."""
+async def _insert(context: Context, addition: Addition, parameters: dict[str, Any]) -> Record | None:
+    """Run the statement. The row's version is 1 for a new memory, higher for an updated one, null for a conflict.
+
+    None is returned where an update by id, or what would be new without one, meets a content that another one holds.
+    """
     from .._sql.adding import add_memory
 
+    async def write(at: Context) -> Record:
+        on_conflict = "update" if addition.on_conflict == "update" else "nothing"
+        (row,) = await at.fetch(add_memory, parameters, on_conflict, bool(addition.record.relations))
+        return row
+
     namespace, id_ = context.namespace, addition.record.id
-    on_conflict = "update" if addition.on_conflict == "update" else "nothing"
     try:
-        (row,) = await context.fetch(add_memory, parameters, on_conflict, bool(addition.record.relations))
+        row = await (unless_held(context, write) if addition.on_conflict == "update" else write(context))
     except DatabaseError as error:
-        if error.sqlstate == _UNIQUE_VIOLATION:
-            text = "another deduped memory has the same content"
-        elif error.sqlstate == _FOREIGN_KEY_VIOLATION:
-            text = "a related memory was deleted meanwhile"
-        else:
+        if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise
-        raise ConflictError(text, namespace=namespace, id=id_) from error
-    if row["missing"]:
+        raise ConflictError("a related memory was deleted meanwhile", namespace=namespace, id=id_) from error
+    if row is not None and row["missing"]:
         raise NotFoundError(namespace, tuple(sorted(set(row["missing"]))), ", so nothing can relate to it")
     return row
 
 
 async def _in_the_way(
-    context: Context, addition: Addition, parameters: dict[str, Any]
+    context: Context, addition: Addition, parameters: dict[str, Any], *, held: bool
 ) -> MemoryRecord | None:
     """Return the memory that was updated or that the caller wants instead; None if it is gone again.
 
-    First by id: updated, ignored or an error, as ``on_conflict`` says. Then, for a deduped content, the one there is.
+    First by id: updated, ignored or an error, as ``on_conflict`` says; an update to a content that another memory holds
+    (``held``) is an error too. Then, for a deduped content, the one there is.
     """
     from .._sql.keys import release_expired_keys
     from .._sql.records import get_record_by_content_key, get_records, record_from_row
@@ -264,6 +290,9 @@ async def _in_the_way(
     rows = await context.fetch(get_records, {"namespace": context.namespace, "ids": [id_]})
     if rows and addition.on_conflict == "error":
         raise ConflictError(f"there is a memory {id_!r} already", namespace=context.namespace, id=id_)
+    if rows and held:
+        await make_way(context, id_, owner=parameters["owner"], content=parameters["content"])
+        return None
     if not rows and addition.dedupe is not None:
         if await context.fetch(release_expired_keys, {"namespace": context.namespace}):
             return None

@@ -10,10 +10,13 @@ from .._relation_json import encode_relations
 from ..records import MemoryRecord
 
 
-def payload_digest(record: MemoryRecord, *, with_id: bool, with_created_at: bool) -> bytes:
+def payload_digest(
+    record: MemoryRecord, *, with_id: bool, with_created_at: bool, replaces: str | None
+) -> bytes:
     """Return 32 bytes that stand for everything the caller said about a memory, and for nothing that was made up."""
     said = {
         "id": record.id if with_id else None,
+        "replaces": replaces,
         "created_at": record.created_at.isoformat() if with_created_at else None,
         "content": record.content,
         "memory_type": record.memory_type.value,

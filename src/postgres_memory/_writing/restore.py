@@ -5,29 +5,29 @@ from __future__ import annotations
 from .._context import Context
 from .._recall.reading import read_record
 from .._validation import check_id
-from ..errors import ConflictError, DatabaseError, NotFoundError
+from ..errors import ConflictError, NotFoundError
 from ..records import MemoryRecord, MemoryStatus
-
-#: Versions may change while they are being locked; then one looks again.
-_ATTEMPTS = 10
-_UNIQUE_VIOLATION = "23505"
+from .deduping import ATTEMPTS, make_way, unless_held
 
 
 async def restore(context: Context, id: str) -> MemoryRecord:
-    """Restore and return the record after, or raise what stands in the way."""
+    """Restore and return the record after, or raise what stands in the way.
+
+    Versions may change while they are being locked; then one looks again.
+    """
     from .._sql.lifecycle import restore_memory
     from .._sql.records import record_from_row
 
     check_id(id)
     namespace = context.namespace
-    for _ in range(_ATTEMPTS):
-        try:
-            (row,) = await context.fetch(restore_memory, {"namespace": namespace, "id": id})
-        except DatabaseError as error:
-            if error.sqlstate != _UNIQUE_VIOLATION:
-                raise
-            text = "an active deduped memory has the same content"
-            raise ConflictError(text, namespace=namespace, id=id) from error
+    for _ in range(ATTEMPTS):
+        rows = await unless_held(
+            context, lambda at: at.fetch(restore_memory, {"namespace": namespace, "id": id})
+        )
+        if rows is None:
+            await make_way(context, id)
+            continue
+        (row,) = rows
         if row["stale"]:
             continue
         if row["found"] is None:

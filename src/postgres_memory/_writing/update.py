@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._context import Context
 from .._json import encode_metadata
@@ -12,19 +12,14 @@ from .._record_checks import check_array, check_enum, check_fraction, check_opti
 from .._validation import check_content, check_id, check_positive
 from ..embedding.counting import counts_of
 from ..embedding.hashing import normalize
-from ..errors import (
-    ConflictError,
-    DatabaseError,
-    InvalidTypeError,
-    InvalidValueError,
-    NotFoundError,
-    VersionConflictError,
-)
+from ..errors import InvalidTypeError, InvalidValueError, NotFoundError, VersionConflictError
 from ..records import MemoryPermissions, MemoryRecord, MemoryType
+from .deduping import ATTEMPTS, changing, make_way, unless_held
+
+if TYPE_CHECKING:
+    from asyncpg import Record
 
 MetadataMode = Literal["merge", "replace"]
-
-_UNIQUE_VIOLATION = "23505"
 
 
 async def update(
@@ -36,7 +31,6 @@ async def update(
     metadata_mode: MetadataMode | None,
 ) -> MemoryRecord:
     """Check the changes, embed a new content, write all of it in one statement and return the record after it."""
-    from .._sql.changing import update_memory
     from .._sql.records import record_from_row
 
     check_id(id)
@@ -50,15 +44,7 @@ async def update(
         "expected_version": expected_version,
         "counts": counts,
     }
-    try:
-        (row,) = await context.fetch(
-            update_memory, parameters, tuple(sorted(columns)), metadata_mode == "merge"
-        )
-    except DatabaseError as error:
-        if error.sqlstate != _UNIQUE_VIOLATION:
-            raise
-        text = "another deduped memory has the same content"
-        raise ConflictError(text, namespace=context.namespace, id=id) from error
+    row = await _write(context, parameters, tuple(sorted(columns)), metadata_mode == "merge")
     if row["found"] is None:
         raise NotFoundError(context.namespace, (id,))
     if row["version"] is None:
@@ -67,6 +53,25 @@ async def update(
         raise VersionConflictError(namespace=context.namespace, id=id, expected=expected_version, found=found)
     record = record_from_row(row)
     return record if counts is None else replace(record, embedding=tuple(normalize(counts)))
+
+
+async def _write(
+    context: Context, parameters: dict[str, Any], changed: tuple[str, ...], merge_metadata: bool
+) -> Record:
+    from .._sql.changing import KEYED, update_memory
+
+    async def write(at: Context) -> list[Record]:
+        return await at.fetch(update_memory, parameters, changed, merge_metadata)
+
+    if not KEYED & set(changed):
+        return (await write(context))[0]
+    for _ in range(ATTEMPTS):
+        rows = await unless_held(context, write)
+        if rows is not None:
+            return rows[0]
+        owner, content = parameters.get("owner"), parameters.get("content")
+        await make_way(context, parameters["id"], owner=owner, content=content)
+    raise changing(context, parameters["id"])
 
 
 def _columns(context: Context, changes: dict[str, Any], metadata_mode: object) -> dict[str, Any]:

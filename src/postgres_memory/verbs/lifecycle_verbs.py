@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._recall.history import history
-from .._writing.adding import addition_of, prepare
+from .._writing.adding import addition_of, once, prepare
 from .._writing.archive import archive
 from .._writing.purge import Purged, purge_expired
 from .._writing.restore import restore
@@ -34,6 +34,7 @@ class LifecycleVerbs:
         old_id: str,
         new: str | MemoryRecord,
         *,
+        idempotency_key: str | None = None,
         connection: Connection | None = None,
         **fields: Unpack[RecordFields],
     ) -> MemoryRecord:
@@ -41,17 +42,25 @@ class LifecycleVerbs:
 
         Give what `add` takes: a content and any fields of a record, or a whole `MemoryRecord` and no fields. The new
         memory names the old one in ``supersedes`` and inherits nothing else from it. The old one becomes SUPERSEDED,
-        its version goes up by one, and `search` sees the new one only. Both happen, or neither.
+        its version goes up by one, and `search` sees the new one only. Both happen, or neither. ``idempotency_key``
+        means what it does to `add`: called again with the same key, it returns the memory that was stored then.
 
         Raises NotFoundError if there is no memory ``old_id``, or a relation leads to one that is not there;
-        ConflictError if the old memory is not active (of two calls at once for one memory, one gets this error), or if
-        the new one's id is taken; InvalidTypeError or InvalidValueError for bad fields. Whatever it raises, nothing was
-        written.
+        ConflictError if the old memory is not active (of two calls at once for one memory, one gets this error), if the
+        new one's id is taken, or if the key was used with another payload (IdempotencyConflictError); InvalidTypeError
+        or InvalidValueError for bad fields. Whatever it raises, nothing was written.
         """
         context = self._context.on(connection)
         addition = addition_of(context, new, dict(fields), verb="supersede")
         check_replacement(old_id, addition.record)
-        return await supersede(context, old_id, await prepare(context, addition))
+        prepared = await prepare(context, addition)
+        return await once(
+            context,
+            addition,
+            idempotency_key,
+            lambda inside: supersede(inside, old_id, prepared),
+            replaces=old_id,
+        )
 
     async def restore(self, id: str, *, connection: Connection | None = None) -> MemoryRecord:
         """Make a superseded or archived memory ACTIVE again and return it as it is then.

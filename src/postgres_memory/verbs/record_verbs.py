@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .._recall.get import get, get_many
-from .._writing.adding import Dedupe, OnConflict, add_once, addition_of
+from .._writing.adding import Dedupe, OnConflict, add, addition_of, once
 from .._writing.delete import delete
 from .._writing.update import MetadataMode, update
 
@@ -73,18 +73,21 @@ class RecordVerbs:
         namespace ``"default"`` is taken into this one; another namespace is an error. The database sets
         ``updated_at``, ``version`` and the access counters, and ``created_at`` unless it is given.
         ``derived_from`` names the memories that a synthetic one was made from: relations of type EXTENDS, labelled
-        ``derived``. A SESSION memory without ``expires_at`` gets one from the object's ``session_ttl``.
+        ``derived``; a synthetic one without is accepted, as not all that it was made from need be memories. A SESSION
+        memory without ``expires_at`` gets one from the object's ``session_ttl``.
 
         What may be in the way, in this order:
 
         1. ``idempotency_key``: a call with a key that was used returns the memory that was stored then; the same key
            with another payload raises IdempotencyConflictError. A key is remembered for 24 hours (the object's
-           ``idempotency_ttl``), also when its memory is deleted: then NotFoundError is raised.
+           ``idempotency_ttl``), also when its memory is deleted: then NotFoundError is raised. Of a whole record, id
+           and ``created_at`` are no part of the payload, so that a retry may make the record again.
         2. The id: ``on_conflict`` says ``"error"`` (ConflictError), ``"ignore"`` (the memory that is there is returned)
            or ``"update"`` (it gets the new fields, defaults for those not given, and the given relations beside those
-           it has; its status stays, which is the lifecycle's).
-        3. ``dedupe="content"``: if an active, unexpired one of this owner's deduped memories has an equal content, that
-           memory is returned and nothing is stored.
+           it has; its status stays, which is the lifecycle's). An update to a content that another deduped memory holds
+           is a ConflictError whose ``id`` names that one.
+        3. ``dedupe="content"``: if there is no memory of this id, and an active, unexpired one of this owner's deduped
+           memories has an equal content, that memory is returned as it is and nothing is stored.
 
         Raises InvalidTypeError or InvalidValueError for bad fields, NotFoundError for the target of a relation that is
         not there. Whatever it raises, nothing was written.
@@ -98,16 +101,19 @@ class RecordVerbs:
             on_conflict=on_conflict,
             dedupe=dedupe,
         )
-        return await add_once(context, addition, idempotency_key)
+        return await once(context, addition, idempotency_key, lambda inside: add(inside, addition))
 
     async def get(self, id: str, *, connection: Connection | None = None) -> MemoryRecord:
-        """Return one memory by id, whatever its status. Raises NotFoundError."""
+        """Return one memory by id, whatever its status, and also if it has expired. Raises NotFoundError."""
         return await get(self._context.on(connection), id)
 
     async def get_many(
         self, ids: Iterable[str], *, connection: Connection | None = None
     ) -> list[MemoryRecord | None]:
-        """Return memories by id, in the order asked, with None in place of each that is missing."""
+        """Return memories by id, in the order asked, with None in place of each that is missing.
+
+        As with `get`, whatever their status, and also if they have expired.
+        """
         return await get_many(self._context.on(connection), ids)
 
     async def update(
@@ -125,8 +131,9 @@ class RecordVerbs:
         A new content is embedded anew. ``metadata`` goes with ``metadata_mode``: ``"merge"`` adds its top-level keys to
         those there are, ``"replace"`` sets it as a whole.
 
-        Raises NotFoundError, ConflictError if another deduped memory has the new content, or InvalidTypeError or
-        InvalidValueError. Whatever it raises, nothing was written.
+        Raises NotFoundError, ConflictError if the memory is deduped and another deduped one, which the error names in
+        ``id``, has the content it would have (also when an expired one is revived by its ``expires_at``), or
+        InvalidTypeError or InvalidValueError. Whatever it raises, nothing was written.
         """
         return await update(
             self._context.on(connection),
