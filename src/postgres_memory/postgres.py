@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from ._access import AccessTracking, Toucher
 from ._connecting import connect
@@ -14,7 +15,7 @@ from ._context import Context, Limits, Scope
 from ._database import PoolOptions
 from ._validation import MAX_CONTENT_BYTES, check_content_limit, check_duration, check_namespace, check_text
 from ._writing.touch import write_touches
-from .errors import InvalidValueError
+from .errors import InvalidValueError, UsageError
 from .verbs.bulk_verbs import BulkVerbs
 from .verbs.lifecycle_verbs import LifecycleVerbs
 from .verbs.listing_verbs import ListingVerbs
@@ -107,6 +108,8 @@ class PostgresMemory(Verbs):
             thread_field=None if thread_field is None else check_text(thread_field, "thread_field"),
             subject_field=None if subject_field is None else check_text(subject_field, "subject_field"),
         )
+        #: The tasks that are inside a block of `transaction`, one for each block.
+        self._inside: list[asyncio.Task[Any] | None] = []
         super().__init__(replace(context, toucher=_toucher(context, access_tracking)))
 
     def __repr__(self) -> str:
@@ -126,7 +129,15 @@ class PostgresMemory(Verbs):
         await self._context.database.opened()
 
     async def close(self) -> None:
-        """Write the accesses that wait, and close what this object opened. Idempotent; a borrowed pool stays open."""
+        """Write the accesses that wait, and close what this object opened. Idempotent; a borrowed pool stays open.
+
+        Calls and blocks of `transaction` under way are waited for. Raises UsageError inside such a block, which would
+        wait for itself.
+        """
+        if asyncio.current_task() in self._inside:
+            raise UsageError(
+                "close() inside a block of transaction() would wait for itself; leave the block first"
+            )
         try:
             if self._context.toucher is not None:
                 await self._context.toucher.close()
@@ -148,11 +159,13 @@ class PostgresMemory(Verbs):
         error not leave the block, a DatabaseError says so at the end. Calls inside run one after another, also when
         several tasks make them; after the block they raise UsageError.
         """
-        scope = Scope()
+        scope, task = Scope(), asyncio.current_task()
         async with self._context.database.transaction() as connection:
+            self._inside.append(task)
             try:
                 yield MemoryTransaction(replace(self._context, connection=connection, scope=scope))
             finally:
+                self._inside.remove(task)
                 await scope.end()
 
     async def __aenter__(self) -> PostgresMemory:

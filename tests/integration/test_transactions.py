@@ -292,3 +292,19 @@ async def test_a_task_that_outlives_the_block_writes_nothing(memory: PostgresMem
     outcomes = await asyncio.gather(*late, return_exceptions=True)
     assert all(outcome is None or isinstance(outcome, UsageError) for outcome in outcomes)
     assert len(await contents(memory)) == outcomes.count(None) < 5
+
+
+async def test_close_inside_ones_own_block_is_refused_and_elsewhere_waits_for_it(database: Database) -> None:
+    memory = PostgresMemory(database.dsn)
+    async with memory.transaction() as transaction:
+        with pytest.raises(UsageError, match="leave the block first"):
+            async with asyncio.timeout(5):
+                await memory.close()
+        await transaction.store("tea")
+        closing = asyncio.create_task(memory.close())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+    await closing
+    async with PostgresMemory(database.dsn) as another:
+        assert await contents(another) == ["tea"]
+    await memory.close()
