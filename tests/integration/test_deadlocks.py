@@ -136,3 +136,22 @@ async def test_the_callers_transaction_is_not(memory: PostgresMemory, raws: list
     assert caught.value.sqlstate == "40P01"
     await transaction.rollback()
     assert await memory.count() == 0
+
+
+async def test_memories_related_in_circles_are_deleted_at_once(database: Database) -> None:
+    """A deletion takes relations along from both ends, in an order that no statement can choose."""
+    memories = [PostgresMemory(database.dsn, pool_max_size=8, access_tracking="off") for _ in range(2)]
+    ids = [f"m{number}" for number in range(16)]
+    try:
+        for _ in range(6):
+            await memories[0].add_many({"content": "fact", "id": id_} for id_ in ids)
+            for source in ids:
+                for target in ids:
+                    if source != target:
+                        await memories[0].relate(source, target, "related")
+            outcomes = await asyncio.gather(
+                *(memories[number % 2].delete(id_) for number, id_ in enumerate(ids))
+            )
+            assert all(outcomes)
+    finally:
+        await asyncio.gather(*(memory.close() for memory in memories))
