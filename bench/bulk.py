@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import tempfile
 import time
@@ -19,7 +20,7 @@ from postgres_memory.embedding.hashing import hash_counts_many
 from postgres_memory.ids import new_id
 
 ROWS = int(os.environ.get("BENCH_ROWS", "100000"))
-ROUNDS = 3
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 
 
 async def main() -> None:
@@ -37,9 +38,10 @@ async def main() -> None:
                 rates["psql"].append(copy_files(dsn, *files))
                 await empty(dsn)
                 rates["psql one table"].append(copy_files(dsn, files[0]))
-        best = {name: sorted(values)[len(values) // 2] for name, values in rates.items()}
-        for name, rate in best.items():
-            print(f"{name:16} {rate:10,.0f} memories/s   ours = {best['ours'] / rate:.2f} x")
+        medians = {name: statistics.median(values) for name, values in rates.items()}
+        for name, rate in medians.items():
+            each = " ".join(f"{value:,.0f}" for value in rates[name])
+            print(f"{name:16} {rate:10,.0f} memories/s   ours = {medians['ours'] / rate:.2f} x   ({each})")
 
 
 async def timed(loading: object) -> float:

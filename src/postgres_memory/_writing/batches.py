@@ -141,7 +141,7 @@ def _simple_rows(
     numbers = [seqs[position] for position in positions]
     width = len(_DEDUPED_COLUMNS if batch.deduped else _SIMPLE_COLUMNS)
     rows: list[bytes] = [b""] * (2 * len(positions))
-    rows[::2] = copy.heads(namespace, width, [batch.id_of(position) for position in positions], numbers)
+    rows[::2] = copy.heads(namespace, width, batch.ids[positions], numbers)
     rows[1::2] = [batch.simple[position] for position in positions]
     hashes = copy.hash_rows(namespace, numbers, "active", batch.counts[positions])
     return copy.document(rows), copy.document([hashes])

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numpy import int64
+    from numpy import bytes_, int64
     from numpy.typing import NDArray
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -81,19 +81,19 @@ def texts(values: Sequence[str]) -> bytes:
     return _int32(len(data)) + data
 
 
-def heads(namespace: str, width: int, ids: Sequence[str], seqs: Sequence[int]) -> list[bytes]:
-    """Return the beginnings of rows of ``width`` columns: namespace, id (ASCII, one length), seq; without a loop."""
+def heads(namespace: str, width: int, ids: NDArray[bytes_], seqs: Sequence[int]) -> list[bytes]:
+    """Return the beginnings of rows of ``width`` columns: namespace, id (all of one length), seq; without a loop."""
     import numpy as np
 
-    head = columns(width) + text(namespace) + _int32(len(ids[0]))
-    layout = np.dtype([("head", f"V{len(head)}"), ("id", f"S{len(ids[0])}"), ("size", ">i4"), ("seq", ">i8")])
+    length = ids.itemsize
+    head = columns(width) + text(namespace) + _int32(length)
+    layout = np.dtype([("head", f"V{len(head)}"), ("id", f"S{length}"), ("size", ">i4"), ("seq", ">i8")])
     rows = np.empty(len(seqs), layout)
     rows["head"] = np.void(head)
     rows["id"] = ids
     rows["size"] = 8
     rows["seq"] = seqs
-    whole = rows.tobytes()
-    step = layout.itemsize
+    whole, step = rows.tobytes(), layout.itemsize
     return [whole[start : start + step] for start in range(0, len(whole), step)]
 
 

@@ -20,7 +20,7 @@ from . import copy_format as copy
 from .adding import Addition, addition_of
 
 if TYPE_CHECKING:
-    from numpy import int64
+    from numpy import bytes_, int64
     from numpy.typing import NDArray
 
 _SIMPLE = {"content", "metadata"}
@@ -41,7 +41,7 @@ class Batch:
     start: int
     size: int
     deduped: bool
-    ids: str
+    ids: NDArray[bytes_]
     simple: dict[int, bytes] = field(default_factory=dict)
     whole: dict[int, Addition] = field(default_factory=dict)
     keys: dict[int, bytes] = field(default_factory=dict)
@@ -59,7 +59,8 @@ class Batch:
         item = self.whole.get(position)
         if item is not None:
             return item.record.id
-        return self.ids[_ID_LENGTH * position : _ID_LENGTH * (position + 1)]
+        made: bytes = self.ids[position]
+        return made.decode()
 
 
 def prepare(context: Context, start: int, given: list[object], *, deduped: bool) -> Batch:
@@ -135,8 +136,8 @@ def _check_embeddings(batch: Batch) -> None:
             )
 
 
-def new_ids(count: int) -> str:
-    """Return so many UUIDs of version 7, one behind the other, in ascending order: as `new_id`, but all at once."""
+def new_ids(count: int) -> NDArray[bytes_]:
+    """Return so many UUIDs of version 7 in ascending order: as `new_id`, but all at once."""
     import numpy as np
 
     milliseconds = time.time_ns() // 1_000_000
@@ -151,4 +152,4 @@ def new_ids(count: int) -> str:
     texts = np.full((count, _ID_LENGTH), ord("-"), np.uint8)
     for into, out_of, length in ((0, 0, 8), (9, 8, 4), (14, 12, 4), (19, 16, 4), (24, 20, 12)):
         texts[:, into : into + length] = digits[:, out_of : out_of + length]
-    return texts.tobytes().decode()
+    return texts.reshape(-1).view(f"S{_ID_LENGTH}")

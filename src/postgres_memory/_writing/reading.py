@@ -81,21 +81,22 @@ def size_of(item: object) -> int:
     What several items share counts for each: every one of them becomes a row.
     """
     size = 0
-    left: list[object] = [item]
-    while left and size <= MAX_BATCH_BYTES:
-        value = left.pop()
-        kind = type(value)
+    parts: list[object] = [item]
+    for part in parts:  # which grows meanwhile
+        kind = type(part)
         if kind is str:
-            size += getsizeof(value)
+            size += getsizeof(part)
         elif kind in _SMALL:
             size += _SMALL_BYTES
         else:
-            size += getsizeof(value, _SMALL_BYTES)
-            if isinstance(value, dict | Mapping):
-                left += value
-                left += value.values()
-            elif isinstance(value, list | tuple | set | frozenset):
-                left += value
-            elif isinstance(value, _RECORDS):
-                left += [getattr(value, name) for name in value.__slots__]
+            size += getsizeof(part, _SMALL_BYTES)
+            if isinstance(part, dict | Mapping):
+                size += sum(map(getsizeof, part))
+                parts += part.values()
+            elif isinstance(part, list | tuple | set | frozenset):
+                parts += part
+            elif isinstance(part, _RECORDS):
+                parts += [getattr(part, name) for name in part.__slots__]
+            if size > MAX_BATCH_BYTES:
+                break
     return size
