@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, cast
 
 import asyncpg
@@ -270,14 +272,149 @@ async def test_long_contents_make_smaller_batches(memory: PostgresMemory) -> Non
     assert len(handled) >= 3
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"content": "x", "metadata": {"pages": ["x" * 900] * 1_000}},
+        {"content": "x", "tags": ["x" * 200 + str(n) for n in range(4_000)]},
+        MappingProxyType({"content": "x", "metadata": {"page": "x" * 1_000_000}}),
+        MemoryRecord(content="x", metadata={"page": "x" * 1_000_000}),
+    ],
+    ids=["metadata", "tags", "mapping", "record"],
+)
+async def test_whatever_is_long_makes_smaller_batches(memory: PostgresMemory, item: Any) -> None:
+    handled: list[int] = []
+    copies = (replace(item, id=f"{n}") if isinstance(item, MemoryRecord) else item for n in range(20))
+    result = await memory.add_many(copies, progress=handled.append)
+    assert result.stored == 20
+    assert len(handled) >= 3
+
+
+async def test_metadata_that_contains_itself_is_a_failure(memory: PostgresMemory) -> None:
+    endless: dict[str, Any] = {}
+    endless["again"] = [endless, endless]
+    result = await memory.add_many(["fine", {"content": "x", "metadata": endless}])
+    assert [failure.index for failure in result.failed] == [1]
+
+
+async def test_failures_beyond_a_thousand_are_counted(memory: PostgresMemory) -> None:
+    result = await memory.add_many(cast(Any, (5 for _ in range(1_500))), batch_size=400)
+    assert (result.failures, result.not_stored, len(result.failed)) == (1_500, 1_500, 1_000)
+    assert [failure.index for failure in result.failed] == list(range(1_000))
+    assert result.failed[-1].batch == (800, 1_200)
+
+
+async def test_progress_may_be_a_coroutine_function(memory: PostgresMemory) -> None:
+    handled: list[int] = []
+
+    async def hear(number: int) -> None:
+        await asyncio.sleep(0)
+        handled.append(number)
+
+    await memory.add_many(["a", "b", "c"], batch_size=2, progress=hear)
+    assert handled == [2, 3]
+
+
+async def test_ids_are_updated_and_contents_that_are_held_are_ignored(memory: PostgresMemory) -> None:
+    await memory.add("old", id="a", dedupe="content")
+    await memory.add("held — ü", id="h", dedupe="content")
+    items: list[Any] = [
+        {"content": "new", "id": "a"},
+        {"content": "held — ü", "id": "b"},
+        "held — ü",
+        {"content": "old", "id": "c"},  # which the update of a lets go of
+        "new",
+        {"content": "last", "id": "d"},
+        {"content": "last", "id": "e"},
+    ]
+    result = await memory.add_many(items, on_conflict="update", dedupe="content")
+    assert result == BulkResult(stored=3, ignored=4)
+    found = await memory.get_many(["a", "b", "c", "d", "e", "h"])
+    assert [record and (record.content, record.version) for record in found] == [
+        ("new", 2),
+        None,
+        ("old", 1),
+        ("last", 1),
+        None,
+        ("held — ü", 1),
+    ]
+    assert (await memory.verify()).differences == ()
+    # What was loaded is held against `add`, and the other way round.
+    assert (await memory.add("old", dedupe="content")).id == "c"
+
+
+@pytest.mark.parametrize("dedupe", [None, "content"])
+async def test_an_update_to_a_content_that_is_held_names_the_item(
+    memory: PostgresMemory, dedupe: Any
+) -> None:
+    await memory.add("one", id="a", dedupe="content")
+    await memory.add("two", id="b", dedupe="content")
+    items: list[Any] = ["fine", {"content": "two", "id": "a"}]
+    result = await memory.add_many(items, on_conflict="update", dedupe=dedupe)
+    reason = "content: memory 'b' holds this deduped content already"
+    assert result.failed == (BulkFailure(1, reason, (0, 2)),)
+    assert await contents(memory) == ["one", "two"]
+    swapped: list[Any] = [{"content": "two", "id": "a"}, {"content": "one", "id": "b"}]
+    assert (await memory.add_many(swapped, on_conflict="update", dedupe=dedupe)).stored == 2
+    assert await contents(memory) == ["two", "one"]
+    assert (await memory.add("one", dedupe="content")).id == "b"
+
+
+async def test_a_relation_to_what_dedupe_left_out_leads_to_the_holder(memory: PostgresMemory) -> None:
+    await memory.add("there", id="there", dedupe="content")
+    items: list[Any] = [
+        {"content": "first", "id": "first"},
+        {"content": "first", "id": "second"},
+        {"content": "there", "id": "third"},
+        {"content": "c", "id": "c", "derived_from": ["second", "third"]},
+    ]
+    assert await memory.add_many(items, dedupe="content") == BulkResult(stored=2, ignored=2)
+    assert [relation.target_id for relation in (await memory.get("c")).relations] == ["first", "there"]
+
+
+async def test_a_relation_to_ones_own_content_is_a_failure(memory: PostgresMemory) -> None:
+    items: list[Any] = [
+        {"content": "same", "id": "a", "derived_from": ["b"]},
+        {"content": "same", "id": "b"},
+    ]
+    result = await memory.add_many(items, dedupe="content")
+    reason = "relations: 'b' has the same deduped content as this memory"
+    assert result.failed == (BulkFailure(0, reason, (0, 2)),)
+
+
+@pytest.mark.parametrize("on_conflict", ["error", "ignore", "update"])
+@pytest.mark.parametrize("dedupe", [None, "content"])
+async def test_the_order_is_that_of_the_input_whatever_the_ids(
+    memory: PostgresMemory, on_conflict: Any, dedupe: Any
+) -> None:
+    ids = [f"{number * 7919 % 100:02}" for number in range(100)]
+    items: list[Any] = [{"content": f"text {id_}", "id": id_} for id_ in ids]
+    assert (await memory.add_many(items, on_conflict=on_conflict, dedupe=dedupe)).stored == 100
+    assert await contents(memory) == [f"text {id_}" for id_ in ids]
+
+
 async def test_the_space_does_not_grow_with_the_input(memory: PostgresMemory) -> None:
     async def peak(count: int) -> int:
         tracemalloc.start()
-        await memory.add_many((f"memory number {number}" for number in range(count)), batch_size=200)
+        items = ({"content": f"memory number {n}", "metadata": {"n": n}} for n in range(count))
+        assert (await memory.add_many(items, batch_size=500)).stored == count
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak
 
-    await peak(400)
-    small = await peak(1_000)
-    assert await peak(8_000) < small * 1.5
+    await peak(2_000)
+    small = await peak(5_000)
+    assert await peak(30_000) < small * 1.2
+
+
+async def test_the_space_does_not_grow_with_the_failures(memory: PostgresMemory) -> None:
+    async def peak(count: int) -> int:
+        tracemalloc.start()
+        result = await memory.add_many(cast(Any, (n for n in range(count))), batch_size=500)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert result.failures == count
+        return peak
+
+    small = await peak(5_000)
+    assert await peak(30_000) < small * 1.2

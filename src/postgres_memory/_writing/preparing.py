@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from numpy import bytes_, int64
     from numpy.typing import NDArray
 
-_SIMPLE = {"content", "metadata"}
 _ID_LENGTH = 36
+#: Items prepared before the event loop gets its turn. It would wait 5 ms for the interpreter's lock, with it the server.
+_TURN = 128
+_PAUSE = 1e-6
 #: Whose a memory is if nobody says.
 _OWNER = "system"
 
@@ -69,6 +71,8 @@ def prepare(context: Context, start: int, given: list[object], *, deduped: bool)
     contents: list[str] = []
     given.reverse()
     for position in range(batch.size):
+        if position % _TURN == 0:
+            time.sleep(_PAUSE)
         try:
             contents.append(_prepare_item(context, batch, position, given.pop()))
         except (InvalidInputError, TypeError) as error:
@@ -83,13 +87,19 @@ def _prepare_item(context: Context, batch: Batch, position: int, item: object) -
     """Put an item into the batch and return its content."""
     if isinstance(item, str):
         return _prepare_simple(context, batch, position, item, None)
+    if isinstance(item, dict):  # before the look at Mapping, which takes ten times as long
+        return _prepare_fields(context, batch, position, item)
     if isinstance(item, MemoryRecord):
         return _prepare_whole(batch, position, addition_of(context, item, {}))
-    if not isinstance(item, Mapping):
-        raise InvalidTypeError("item", f"must be a str, a dict or a MemoryRecord, not {kind_of(item)}")
+    if isinstance(item, Mapping):
+        return _prepare_fields(context, batch, position, item)
+    raise InvalidTypeError("item", f"must be a str, a dict or a MemoryRecord, not {kind_of(item)}")
+
+
+def _prepare_fields(context: Context, batch: Batch, position: int, item: Mapping[Any, Any]) -> str:
     if "content" not in item:
         raise InvalidTypeError("item", "must have a content")
-    if item.keys() <= _SIMPLE:
+    if len(item) == 1 or (len(item) == 2 and "metadata" in item):
         return _prepare_simple(context, batch, position, item["content"], item.get("metadata"))
     fields: dict[str, Any] = {str(name): value for name, value in item.items()}
     content = fields.pop("content")
@@ -99,7 +109,7 @@ def _prepare_item(context: Context, batch: Batch, position: int, item: object) -
 
 def _prepare_simple(context: Context, batch: Batch, position: int, content: Any, metadata: Any) -> str:
     checked = check_content(content, max_bytes=context.limits.content_bytes)
-    end = copy.text(checked) + copy.json(encode_metadata(metadata))
+    end = copy.content_and_metadata(checked, encode_metadata(metadata))
     if batch.deduped:
         batch.keys[position] = key = content_key(_OWNER, checked)
         end += copy.bytea(key)

@@ -15,8 +15,7 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 #: Items read from an ordinary iterable before the event loop gets its turn.
 _TURN = 500
-_SMALL = frozenset({int, float, bool, type(None)})
-_SMALL_BYTES = 32
+_ATOMS = frozenset({str, int, float, bool, type(None)})
 _RECORDS = (MemoryRecord, MemoryRelation, MemoryPermissions)
 
 
@@ -76,27 +75,36 @@ class _Filling:
 
 
 def size_of(item: object) -> int:
-    """Return the bytes that an item takes with everything in it; counting ends where it is too large for any batch.
+    """Return about how many bytes an item takes, with everything in it.
 
-    What several items share counts for each: every one of them becomes a row.
+    What several items share, or one holds twice, counts each time: it is written as often.
     """
+    if type(item) is not dict:
+        return getsizeof(item) if type(item) is str else _size_by_parts(item)
     size = 0
-    parts: list[object] = [item]
-    for part in parts:  # which grows meanwhile
-        kind = type(part)
-        if kind is str:
+    for part in item.values():
+        if type(part) in _ATOMS:
             size += getsizeof(part)
-        elif kind in _SMALL:
-            size += _SMALL_BYTES
+        elif type(part) is dict and _ATOMS.issuperset(map(type, part.values())):
+            size += sum(map(getsizeof, part)) + sum(map(getsizeof, part.values()))
         else:
-            size += getsizeof(part, _SMALL_BYTES)
-            if isinstance(part, dict | Mapping):
-                size += sum(map(getsizeof, part))
-                parts += part.values()
-            elif isinstance(part, list | tuple | set | frozenset):
-                parts += part
-            elif isinstance(part, _RECORDS):
-                parts += [getattr(part, name) for name in part.__slots__]
-            if size > MAX_BATCH_BYTES:
-                break
+            return _size_by_parts(item)
+    return size
+
+
+def _size_by_parts(item: object) -> int:
+    """Add up the parts; this ends where it is too much for any batch, as with what contains itself."""
+    size = 0
+    parts = [item]
+    for part in parts:  # which grows meanwhile
+        size += getsizeof(part, 0)
+        if isinstance(part, dict | Mapping):
+            parts += part
+            parts += part.values()
+        elif isinstance(part, list | tuple | set | frozenset):
+            parts += part
+        elif isinstance(part, _RECORDS):
+            parts += [getattr(part, name) for name in part.__slots__]
+        if size > MAX_BATCH_BYTES:
+            break
     return size
