@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCLASS, insert
 from sqlalchemy.types import TypeEngine
 
+from .locking import in_order
 from .names import qualified, quote_text
 from .parameters import (
     bytes_array_parameter,
@@ -69,7 +70,7 @@ def existing_memories(tables: Tables, lock: bool) -> Select[Any]:
     statement = select(memories.c.id, memories.c.status, memories.c.content_key).where(
         memories.c.namespace == text_parameter("namespace"), memories.c.id == func.any(texts_parameter("ids"))
     )
-    return statement.order_by(memories.c.seq).with_for_update(key_share=True) if lock else statement
+    return in_order(tables, statement) if lock else statement
 
 
 def lock_targets(tables: Tables) -> Select[Any]:

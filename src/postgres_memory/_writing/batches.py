@@ -21,8 +21,6 @@ from .preparing import Batch
 
 _UNIQUE_VIOLATION = "23505"
 _FOREIGN_KEY_VIOLATION = "23503"
-#: A deadlock, a failure to serialize: the whole transaction, if it is ours, may be tried again.
-_ROLLED_BACK = {"40P01", "40001"}
 #: What others wrote meanwhile is met by deciding again; as often as this.
 _ATTEMPTS = 20
 _MET_AGAIN = {
@@ -59,20 +57,22 @@ async def store_batch(
 
     It commits when ``before`` is over, the batch that is written beside it, and not at all if that failed.
     """
+
+    async def work(inside: Context) -> int:
+        stored = await _store(inside, batch, on_conflict)
+        if before is not None:
+            await over(before)
+        return stored
+
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            async with context.transaction() as inside:
-                stored = await _store(inside, batch, on_conflict)
-                if before is not None:
-                    await over(before)
-                return stored
+            return await context.retried(work)
         except DatabaseError as error:
-            own = context.connection is None and context.scope is None
             reason = _MET_AGAIN.get(error.sqlstate or "")
-            if reason is None and not (own and error.sqlstate in _ROLLED_BACK):
+            if reason is None:
                 raise
             if attempt == _ATTEMPTS:
-                raise (BatchRefusedError(reason) if reason else error) from error
+                raise BatchRefusedError(reason) from error
     raise AssertionError("unreachable")
 
 

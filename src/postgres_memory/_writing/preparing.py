@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ID_LENGTH = 36
-#: Items prepared before the event loop gets its turn. It would wait 5 ms for the interpreter's lock, with it the server.
+#: Items prepared before the event loop gets its turn; it would wait 5 ms for the interpreter's lock.
 _TURN = 128
 _PAUSE = 1e-6
 #: Whose a memory is if nobody says.
