@@ -63,7 +63,8 @@ class ImportResult:
     """How many memories were ``stored`` (updated ones included) and ``ignored`` because they were there already.
 
     Of an export also the ``relations`` and session ``messages`` written, and those ignored: relations of ignored
-    memories or to them, messages of sessions that were there. Of plain lines the ``failed`` ones.
+    memories or to them, messages of sessions that were there. Of plain lines the ``failed`` ones: ``failures`` counts all of them, ``failed``
+    holds the first 1,000.
     """
 
     stored: int = 0
@@ -73,3 +74,4 @@ class ImportResult:
     messages: int = 0
     messages_ignored: int = 0
     failed: tuple[ImportFailure, ...] = ()
+    failures: int = 0

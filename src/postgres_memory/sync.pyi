@@ -171,7 +171,7 @@ class _OperationVerbs:
         *,
         all_namespaces: bool = False,
         batch_size: int = 500,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> Verification: ...
 
 class _Verbs(

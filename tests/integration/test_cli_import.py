@@ -79,7 +79,7 @@ def test_bad_lines_are_reported_by_number_and_left_out(
 def test_a_line_longer_than_memory_should_hold_is_one_bad_line(
     run: Callable[..., Outcome], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("postgres_memory.cli.lines.MAX_LINE_BYTES", 64)
+    monkeypatch.setattr("postgres_memory._transfer.plain.MAX_PLAIN_BYTES", 64)
     stdin = line("before") + line("x" * 1000) + line("after") + line("y" * 64)[:-1]
     outcome = run("import", "-", "--dsn", database.dsn, stdin=stdin)
     assert outcome.out == "2 stored, 2 bad\n"

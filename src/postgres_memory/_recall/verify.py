@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._context import Context
+from .._progress import tell
 from .._validation import check_positive
 from ..embedding.hashing import hash_counts_many, normalize
 from ..embedding.unicode import differs_by_unicode_version
@@ -58,7 +59,7 @@ async def verify(
     *,
     all_namespaces: bool,
     batch_size: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], object] | None,
 ) -> Verification:
     """Walk the memories in batches and compare."""
     check_positive(batch_size, "batch_size")
@@ -71,8 +72,7 @@ async def verify(
     ):
         differences += await asyncio.to_thread(_differences, rows)
         checked += len(rows)
-        if progress is not None:
-            progress(checked, max(checked, total))
+        await tell(progress, checked, max(checked, total))
     return Verification(checked, tuple(differences), sql_checked=problem is None, problem=problem)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._context import Context
 from .._database import translated
+from .._progress import tell
 from .._validation import kind_of
 from ..bulk_records import ExportResult
 from ..errors import InvalidTypeError, UsageError
@@ -52,8 +53,7 @@ async def export(
                 continue
             async for rows in _rows(inside, _reader_of(kind)):
                 size += await in_thread(_write_rows, kind, rows, seal, write)
-                if progress is not None:
-                    progress(seal.counts.total, counts.total)
+                await tell(progress, seal.counts.total, counts.total)
         trailer = seal.trailer()
         await in_thread(write, trailer)
     return ExportResult(

@@ -6,12 +6,15 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, get_args
 
 from .._context import Context
+from .._progress import tell
 from .._validation import check_positive
-from ..bulk_records import ImportFailure, ImportResult
+from .._writing.add_many import add_many
+from ..bulk_records import MAX_FAILURES, ImportFailure, ImportResult
 from ..errors import InvalidValueError
 from .batches import read_batches
 from .loading import Loader, OnConflict
@@ -98,22 +101,22 @@ async def _written(
     writing: asyncio.Task[None], loader: Loader, export: Export, progress: Progress | None
 ) -> None:
     await writing
-    if progress is not None:
-        progress(loader.done, export.announced.total)
+    await tell(progress, loader.done, export.announced.total)
 
 
 async def _import_plain(
     context: Context, lines: Lines, batch_size: int, progress: Progress | None
 ) -> ImportResult:
-    stored = 0
+    load = partial(add_many, context, on_conflict="error", dedupe=None, progress=None)
+    stored = failures = 0
     failed: list[ImportFailure] = []
     async for batch in _in_thread(read_plain(lines, batch_size)):
-        count, bad = await store_plain(context, batch)
+        count, bad = await store_plain(load, batch)
         stored += count
-        failed += [ImportFailure(line.number, line.problem) for line in bad]
-        if progress is not None:
-            progress(stored + len(failed), None)
-    return ImportResult(stored=stored, failed=tuple(failed))
+        failures += len(bad)
+        failed += [ImportFailure(line.number, line.problem) for line in bad[: MAX_FAILURES - len(failed)]]
+        await tell(progress, stored + failures, None)
+    return ImportResult(stored=stored, failed=tuple(failed), failures=failures)
 
 
 async def _in_thread(items: Iterator[T]) -> AsyncIterator[T]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .._context import Context
-from .._writing.add_many import add_many
+from ..bulk_records import MAX_FAILURES, BulkResult
 from .format import BYTE_ORDER_MARK, kind_of_line, refusal
 from .reading import Lines
 from .strict_json import NotJsonError, parse_line
@@ -43,41 +42,46 @@ class BadLine:
 
 
 def read_plain(lines: Lines, batch_size: int) -> Iterator[list[PlainLine | BadLine]]:
-    """Yield every line but blank ones, in batches of a bounded number of lines and bytes."""
+    """Yield every line but blank ones, in batches of a bounded number of lines and bytes.
+
+    A batch has no more lines than the result of storing it has room for failures.
+    """
+    most = min(batch_size, MAX_FAILURES)
     batch: list[PlainLine | BadLine] = []
     begin = 0
     for line in _each(lines):
         batch.append(line)
-        if len(batch) >= batch_size or line.end - begin >= BATCH_BYTES:
+        if len(batch) >= most or line.end - begin >= BATCH_BYTES:
             yield batch
             batch, begin = [], line.end
     if batch:
         yield batch
 
 
-async def store_plain(context: Context, batch: Iterable[PlainLine | BadLine]) -> tuple[int, list[BadLine]]:
-    """Store the good lines of a batch in one transaction; return how many those were, and the bad ones in order."""
+async def store_plain(
+    load: Callable[..., Awaitable[BulkResult]], batch: Iterable[PlainLine | BadLine]
+) -> tuple[int, list[BadLine]]:
+    """Store the good lines of a batch by ``load``, which is `add_many`; return how many those were, and the bad ones.
+
+    One of the lines may be what refuses the others: those are given again without it.
+    """
     bad = [line for line in batch if isinstance(line, BadLine)]
     good = [line for line in batch if isinstance(line, PlainLine)]
+    stored = 0
     while good:
-        result = await add_many(
-            context,
-            [line.values for line in good],
-            batch_size=len(good),
-            on_conflict="error",
-            dedupe=None,
-            progress=None,
-        )
-        reasons = {failure.index: failure.reason for failure in result.failed}
+        result = await load([line.values for line in good], batch_size=len(good))
+        stored += result.stored
+        refused = {index: "" for failure in result.failed for index in range(*failure.batch)}
+        for failure in result.failed:
+            blamed = range(*failure.batch) if failure.index is None else (failure.index,)
+            refused |= dict.fromkeys(blamed, failure.reason)
         bad += [
-            BadLine(line.number, line.end, reasons[index])
-            for index, line in enumerate(good)
-            if index in reasons
+            BadLine(good[index].number, good[index].end, reason)
+            for index, reason in refused.items()
+            if reason
         ]
-        if not result.not_stored:
-            break
-        good = [line for index, line in enumerate(good) if index not in reasons]
-    return len(good), sorted(bad, key=lambda line: line.number)
+        good = [good[index] for index, reason in refused.items() if not reason]
+    return stored, sorted(bad, key=lambda line: line.number)
 
 
 def _each(lines: Lines) -> Iterator[PlainLine | BadLine]:

@@ -17,10 +17,11 @@ from typing import IO, TYPE_CHECKING, Annotated, TypeVar, cast
 import typer
 
 from postgres_memory._transfer.format import begins_export
-from postgres_memory.errors import InvalidInputError, InvalidValueError
+from postgres_memory._transfer.plain import BadLine, PlainLine, read_plain, store_plain
+from postgres_memory._transfer.reading import Lines
+from postgres_memory.errors import InvalidValueError
 
 from . import options
-from .lines import BadLine, Line, in_batches, read_lines
 from .output import complain, progress
 from .running import PROBLEM, Session, reported, session
 from .standard_input import StandardInput
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from postgres_memory.postgres import PostgresMemory
 
 _T = TypeVar("_T")
+
+#: Lines to a transaction.
+BATCH_LINES = 500
 
 #: Bytes looked at to tell an export from plain lines.
 _START = 64
@@ -104,25 +108,16 @@ def import_lines(at: Session, stream: IO[bytes], tally: Tally) -> None:
     total = _size(stream)
     at.run(at.memory.open())
     with progress("importing", total) as show:
-        for batch in in_batches(read_lines(stream)):
+        for batch in read_plain(Lines(stream), BATCH_LINES):
             at.run(_to_its_end(_store_batch(at.memory, batch, tally)))
             show(batch[-1].end, total)
 
 
-async def _store_batch(memory: PostgresMemory, batch: list[Line | BadLine], tally: Tally) -> None:
-    bad: list[BadLine] = []
-    async with memory.transaction() as transaction:
-        for line in batch:
-            if isinstance(line, BadLine):
-                bad.append(line)
-                continue
-            try:
-                await transaction.store(line.content, line.metadata)
-            except InvalidInputError as error:
-                bad.append(BadLine(line.number, line.end, str(error)))
+async def _store_batch(memory: PostgresMemory, batch: list[PlainLine | BadLine], tally: Tally) -> None:
+    stored, bad = await store_plain(memory.add_many, batch)
     for line in bad:
         complain(f"line {line.number}: {line.problem}")
-    tally.stored += len(batch) - len(bad)
+    tally.stored += stored
     tally.bad += len(bad)
     tally.last_line = batch[-1].number
 

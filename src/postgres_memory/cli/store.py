@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from postgres_memory._transfer.strict_json import NotJsonError, parse_json
 from postgres_memory.errors import InvalidValueError
 
 from . import options
-from .json_input import NotJsonError, parse_json
 from .running import session
 
 

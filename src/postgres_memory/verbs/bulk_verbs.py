@@ -39,14 +39,18 @@ class BulkVerbs:
         """Store many memories, in the order given, and say what became of them.
 
         An item is a content, a dict of a content and `add`'s keywords for a memory (``derived_from`` among them), or a
-        record. The input is read in batches of ``batch_size`` (fewer if the contents are long), embedded beside the
-        event loop and written by COPY, so that an input of any length runs in constant space. A batch is one
-        transaction: if one of its items cannot be stored, none of it is, the result says which items and why, and the
-        following batches go on. Relations may lead to any memory of the same batch, in any order.
+        record. The input is read in batches of ``batch_size`` items (fewer where they take more than 8 MiB), embedded
+        beside the event loop and written by COPY, so that an input of any length runs in constant space. Outside of a
+        transaction of the caller's, two batches may be under way on two connections; they commit in their order. A
+        batch is one transaction: if one of its items cannot be stored, none of it is, the result says which items and
+        why (of the first 1,000), and the following batches go on. Relations may lead to any memory of the same batch.
 
-        ``on_conflict`` and ``dedupe`` mean what they mean in `add`; items ignored are counted. With either, rows go by
-        one INSERT per batch, which is slower. Of one id given twice in a batch the first counts, with ``"update"`` the
-        last; with ``"error"`` it is a failure. ``progress`` is called with the number of items handled so far.
+        ``on_conflict`` and ``dedupe`` mean what they mean in `add`, item by item: an id that is there decides first,
+        then a content that is held, by an older memory or by one of the batch. Items ignored are counted. A relation to
+        an item ignored for its content leads to the memory that holds it; an update to a content that another memory
+        holds is a failure. Of one id given twice in a batch the first counts, with ``"update"`` the last; with
+        ``"error"`` it is a failure. ``progress`` is called with the number of items handled so far, and awaited if it
+        is a coroutine function.
 
         Raises InvalidTypeError or InvalidValueError for bad arguments, what the input raises, and a DatabaseError if
         the database fails: whole batches read before that are stored, the one being filled is not.
@@ -102,9 +106,10 @@ class BulkVerbs:
         version and time of update. A session that has messages is a conflict as well: it is left, or replaced.
 
         Without the header of an export, each line is an object of ``content`` and, if wanted, ``metadata``. Good lines
-        are stored in order, ``batch_size`` to a transaction; the others are in the result, by number.
+        are stored in order, ``batch_size`` to a transaction (1,000 at most); the others are in the result, by number.
 
-        ``progress`` is called with the number of lines handled, and how many there are, None where that is not known.
+        ``progress`` is called with the number of lines handled, and how many there are, None where that is not known;
+        it may be async.
         Raises InvalidValueError with the number of the line for an export that is truncated, altered or of a newer
         format; ConflictError; NotFoundError for a relation whose end is missing; OSError if the file cannot be read.
         """

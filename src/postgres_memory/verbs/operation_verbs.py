@@ -21,7 +21,7 @@ class OperationVerbs:
         *,
         all_namespaces: bool = False,
         batch_size: int = 500,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> Verification:
         """Recompute every hash embedding in Python and in SQL and compare both with what is stored.
 
