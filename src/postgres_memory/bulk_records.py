@@ -63,8 +63,8 @@ class ImportResult:
     """How many memories were ``stored`` (updated ones included) and ``ignored`` because they were there already.
 
     Of an export also the ``relations`` and session ``messages`` written, and those ignored: relations of ignored
-    memories or to them, messages of sessions that were there. Of plain lines the ``failed`` ones: ``failures`` counts all of them, ``failed``
-    holds the first 1,000.
+    memories or to them, messages of sessions that were there. Of plain lines the ``failed`` ones: ``failures`` counts
+    all of them, ``failed`` holds the first 1,000.
     """
 
     stored: int = 0

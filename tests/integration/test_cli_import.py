@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import pty
 import signal
@@ -10,6 +12,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+
+from postgres_memory import PostgresMemory
 
 from .command import COMMAND, Outcome, caller, execute, line, stored
 
@@ -179,3 +183,13 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)
+
+
+async def test_a_line_refused_by_the_database_risks_no_other_line(memory: PostgresMemory) -> None:
+    """A batch of lines may be several to `add_many`: those of a batch that was stored are not given again."""
+    long = {"pages": [0] * 400_000}  # 0.8 MB of JSON, five times that as objects
+    lines = [json.dumps({"content": f"{n}", "metadata": long}).encode() for n in range(4)]
+    lines.insert(2, b'{"content": 5}')
+    result = await memory.import_(io.BytesIO(b"\n".join(lines)))
+    assert (result.stored, result.failures, [failure.line for failure in result.failed]) == (4, 1, [3])
+    assert [entry.content for entry in await memory.search("", 10)] == ["0", "1", "2", "3"]
