@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from postgres_memory._sql.term_functions import (
     lexical_terms_function,
     thread_place_function,
 )
+from postgres_memory.errors import InvalidTypeError, InvalidValueError
 from tests.conftest import Database
 
 MOMENT = datetime(2023, 5, 8, 23, 30, tzinfo=UTC)
@@ -124,4 +126,47 @@ async def test_memories_are_numbered_within_their_threads(database: Database, co
         )
         assert await places(connection, "a") == [FIRST, FIRST + 1, FIRST + 2, FIRST + 3, FIRST + 4]
         assert await places(connection, "b") == [FIRST, FIRST + 1, FIRST + 2]
-        assert await connection.fetchval("SELECT count(*) FROM memory.memories WHERE place IS NULL") == 1
+        assert await connection.fetchval("SELECT count(*) FROM memory.memories WHERE place IS NULL") == 2
+
+
+async def test_places_survive_a_change_of_thread_and_an_import(
+    database: Database, connection: Connection
+) -> None:
+    async with PostgresMemory(database.dsn) as memory:
+        for number in range(4):
+            await memory.add(str(number), id=str(number), thread_id="a")
+        await memory.add("b", thread_id="b")
+        await memory.update("1", thread_id="b")
+        await memory.update("2", thread_id="a")
+        await memory.update("3", thread_id=None)
+        await memory.add("again", id="0", thread_id="a", on_conflict="update")
+        await memory.add_many([{"content": "more", "id": "2", "thread_id": "b"}], on_conflict="update")
+        assert await places(connection, "a") == [FIRST]
+        assert sorted(await places(connection, "b")) == [FIRST, FIRST + 1, FIRST + 2]
+        written = io.BytesIO()
+        await memory.export(written)
+        await memory.clear()
+        await memory.import_(io.BytesIO(written.getvalue()))
+        assert await places(connection, "a") == [FIRST]
+        assert await places(connection, "b") == [FIRST, FIRST + 1, FIRST + 2]
+
+
+async def test_metadata_may_name_the_thread(database: Database) -> None:
+    async with PostgresMemory(database.dsn, thread_field="session") as memory:
+        await memory.store("stored", {"session": 7})
+        await memory.store("without", {"other": 7})
+        await memory.add("added", metadata={"session": "x"})
+        await memory.add("given", metadata={"session": "x"}, thread_id="y")
+        await memory.add_many([{"content": "loaded", "metadata": {"session": 7}}, "loaded without"])
+        page = await memory.find(order_by="created_at")
+        assert {record.content: record.thread_id for record in page} == {
+            "stored": "7",
+            "without": None,
+            "added": "x",
+            "given": "y",
+            "loaded": "7",
+            "loaded without": None,
+        }
+        for bad in (True, 1.5, ["a"], "", "x" * 300):
+            with pytest.raises((InvalidTypeError, InvalidValueError), match=r"metadata\['session'\]"):
+                await memory.store("bad", {"session": bad})

@@ -13,6 +13,7 @@ from sqlalchemy import (
     TableValuedAlias,
     Text,
     UpdateBase,
+    case,
     cast,
     column,
     func,
@@ -21,7 +22,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCLASS, insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCLASS, aggregate_order_by, insert
 from sqlalchemy.types import TypeEngine
 
 from .locking import in_order
@@ -34,6 +35,7 @@ from .parameters import (
     text_parameter,
     texts_parameter,
 )
+from .places import language_of_namespace, next_place
 from .schema import Tables
 
 #: What an update gives a memory. Its id, its place, its time of creation and its status stay.
@@ -54,13 +56,25 @@ _CHANGED: dict[str, TypeEngine[Any]] = {
 
 
 def allocate(tables: Tables) -> Select[Any]:
-    """Take ``count`` numbers of the insertion order, and the database's time."""
+    """Take ``count`` numbers of the insertion order.
+
+    Returns them with the database's time, the language of the namespace, and the next place of each of ``threads``.
+    """
     name: ColumnElement[str] = literal_column(quote_text(qualified(tables.schema, "memories")))
     # Looked up once: the function is only stable, and called for every number it was half of the cost of a load.
     sequence = once(cast(func.pg_get_serial_sequence(name, literal_column("'seq'")), REGCLASS))
     series = func.generate_series(literal_column("1"), number_parameter("count")).table_valued("n")
+    thread = (
+        func.unnest(texts_parameter("threads"))
+        .table_valued(column("id", Text), with_ordinality="position", name="thread")
+        .render_derived()
+    )
+    places = select(func.array_agg(aggregate_order_by(next_place(tables, thread.c.id), thread.c.position)))
     return select(
-        func.array_agg(func.nextval(sequence)).label("seqs"), func.statement_timestamp().label("now")
+        func.array_agg(func.nextval(sequence)).label("seqs"),
+        func.statement_timestamp().label("now"),
+        language_of_namespace(tables).label("language"),
+        places.select_from(thread).scalar_subquery().label("places"),
     ).select_from(series)
 
 
@@ -116,6 +130,8 @@ def update_rows(tables: Tables) -> Select[Any]:
     given = _given()
     values: dict[str, Any] = {name: given.c[name] for name in _CHANGED}
     values["content_key"] = func.decode(given.c.content_key, literal_column("'hex'"))
+    same = memories.c.thread_id.is_not_distinct_from(given.c.thread_id)
+    values["place"] = case((same, memories.c.place), else_=next_place(tables, given.c.thread_id))
     values["updated_at"] = func.statement_timestamp()
     values["version"] = memories.c.version + literal_column("1")
     namespace = text_parameter("namespace")

@@ -48,6 +48,15 @@ def place_after(
     return case((same, old.place), else_=new.place)
 
 
+def place_in_order(
+    tables: Tables, thread: ColumnElement[Any], position: ColumnElement[Any]
+) -> ColumnElement[Any]:
+    """Return the places of several rows that are added at once: behind the last of their thread, in their order."""
+    number_in_thread = func.row_number().over(partition_by=thread, order_by=position)
+    last = thread_place(tables, thread) + _number(LAST)
+    return func.least(next_place(tables, thread) + number_in_thread - _number(1), last)
+
+
 def language_of_namespace(tables: Tables) -> ColumnElement[Any]:
     """Return the text search configuration of the namespace."""
     settings = tables.namespace_settings

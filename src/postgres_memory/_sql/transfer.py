@@ -34,6 +34,7 @@ from sqlalchemy.types import TypeEngine
 
 from .keys import content_key, holds_content
 from .parameters import json_parameter, text_parameter, texts_parameter, time_parameter
+from .places import language_of_namespace, place_after, place_in_order
 from .schema import Tables
 
 #: Columns of `memories` that a line holds by the same name.
@@ -191,12 +192,15 @@ def _stored(tables: Tables, given: CTE, update_existing: bool) -> CTE:
     values: dict[str, Any] = {name: given.c[name] for name in _COLUMNS}
     values["namespace"] = text_parameter("namespace")
     values["content_key"] = case((given.c.deduped, content_key(given.c.owner, given.c.content)))
+    values["place"] = place_in_order(tables, given.c.thread_id, given.c.position)
+    values["language"] = language_of_namespace(tables)
     rows = select(*values.values()).select_from(given).order_by(given.c.position)
     statement = insert(memories).from_select(list(values), rows, include_defaults=False)
     if update_existing:
         changed: dict[str, Any] = {name: statement.excluded[name] for name in values}
         del changed["namespace"], changed["id"]
         changed["supersedes"] = null()
+        changed["place"] = place_after(memories.c, statement.excluded)
         changed["updated_at"] = time_parameter("now")
         changed["version"] = func.greatest(
             memories.c.version + literal_column("1"), statement.excluded.version

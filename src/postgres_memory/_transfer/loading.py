@@ -75,7 +75,7 @@ class Loader:
         from .._sql.bulk import allocate
 
         if self._now is None:
-            (row,) = await self._context.fetch(allocate, {"count": 0})
+            (row,) = await self._context.fetch(allocate, self._key | {"count": 0, "threads": []})
             self._now = row["now"]
         return self._now
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from ..records import MemoryRelation, MemoryType, relation_key
 from . import copy_format as copy
 from .adding import Addition, OnConflict
 from .deciding import BatchRefusedError, Decision, decide
-from .preparing import Batch
+from .preparing import Batch, Numbers
 
 _UNIQUE_VIOLATION = "23505"
 _FOREIGN_KEY_VIOLATION = "23503"
@@ -28,7 +28,7 @@ _MET_AGAIN = {
     _FOREIGN_KEY_VIOLATION: "a related memory was deleted meanwhile",
 }
 
-_SIMPLE_COLUMNS = ("namespace", "id", "seq", "content", "metadata")
+_SIMPLE_COLUMNS = ("namespace", "language", "id", "seq", "content", "metadata")
 _DEDUPED_COLUMNS = (*_SIMPLE_COLUMNS, "content_key")
 _WHOLE_COLUMNS = (
     *_DEDUPED_COLUMNS,
@@ -40,6 +40,7 @@ _WHOLE_COLUMNS = (
     "confidence",
     "tags",
     "thread_id",
+    "place",
     "session_id",
     "owner",
     "readers",
@@ -102,8 +103,9 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
     The numbers follow the input. The rows follow what is unique about them, so that two loads of the same memories wait
     for each other in one order.
     """
-    numbers, now = batch.numbers or await _allocate(context, len(new))
-    seqs = dict(zip(new, numbers, strict=True))
+    threads = {batch.whole[position].record.thread_id for position in new if position in batch.whole}
+    numbers = batch.numbers or await _allocate(context, len(new), threads)
+    seqs = dict(zip(new, numbers.seqs, strict=True))
     simple = [position for position in new if position in batch.simple]
     whole = [position for position in new if position in batch.whole]
     if batch.deduped:
@@ -112,11 +114,12 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
     else:
         whole.sort(key=batch.id_of)
     if simple:
-        memories, hashes = _simple_rows(context.namespace, batch, simple, seqs)
+        memories, hashes = _simple_rows(context.namespace, batch, simple, seqs, numbers.language)
         await context.copy("memories", _DEDUPED_COLUMNS if batch.deduped else _SIMPLE_COLUMNS, memories)
         await context.copy("memory_hash_embeddings", _HASH_COLUMNS, hashes)
     if whole:
-        memories, hashes = await asyncio.to_thread(_whole_rows, context, batch, whole, seqs, now)
+        places = _places(batch, new, numbers)
+        memories, hashes = await asyncio.to_thread(_whole_rows, context, batch, whole, seqs, places, numbers)
         await context.copy("memories", _WHOLE_COLUMNS, memories)
         await context.copy("memory_hash_embeddings", _DATED_HASH_COLUMNS, hashes)
 
@@ -126,32 +129,51 @@ async def take_numbers(context: Context, batch: Batch) -> None:
     batch.numbers = await _allocate(context, batch.size)
 
 
-async def _allocate(context: Context, count: int) -> tuple[list[int], datetime]:
-    """Return so many numbers of the insertion order, and the database's time."""
+async def _allocate(context: Context, count: int, threads: Collection[str | None] = ()) -> Numbers:
     from .._sql.bulk import allocate
 
-    (row,) = await context.fetch(allocate, {"count": count})
-    return row["seqs"], row["now"]
+    named = sorted(thread for thread in threads if thread is not None)
+    (row,) = await context.fetch(allocate, {"namespace": context.namespace, "count": count, "threads": named})
+    places = dict(zip(named, row["places"] or (), strict=True))
+    return Numbers(row["seqs"], row["now"], row["language"], places)
+
+
+def _places(batch: Batch, new: Sequence[int], numbers: Numbers) -> dict[int, int]:
+    """Number the memories of each thread in the order of the input."""
+    following = dict(numbers.places)
+    places: dict[int, int] = {}
+    for position in new:
+        thread = batch.whole[position].record.thread_id if position in batch.whole else None
+        if thread is not None:
+            places[position] = following[thread]
+            following[thread] += 1
+    return places
 
 
 def _simple_rows(
-    namespace: str, batch: Batch, positions: Sequence[int], seqs: dict[int, int]
+    namespace: str, batch: Batch, positions: Sequence[int], seqs: dict[int, int], language: str
 ) -> tuple[bytes, bytes]:
     assert batch.counts is not None
     numbers = [seqs[position] for position in positions]
     width = len(_DEDUPED_COLUMNS if batch.deduped else _SIMPLE_COLUMNS)
     rows: list[bytes] = [b""] * (2 * len(positions))
-    rows[::2] = copy.heads(namespace, width, batch.ids[positions], numbers)
+    rows[::2] = copy.heads(namespace, language, width, batch.ids[positions], numbers)
     rows[1::2] = [batch.simple[position] for position in positions]
     hashes = copy.hash_rows(namespace, numbers, "active", batch.counts[positions])
     return copy.document(rows), copy.document([hashes])
 
 
 def _whole_rows(
-    context: Context, batch: Batch, positions: Sequence[int], seqs: dict[int, int], now: datetime
+    context: Context,
+    batch: Batch,
+    positions: Sequence[int],
+    seqs: dict[int, int],
+    places: dict[int, int],
+    numbers: Numbers,
 ) -> tuple[bytes, bytes]:
     assert batch.counts is not None
-    head = copy.columns(len(_WHOLE_COLUMNS)) + copy.text(context.namespace)
+    now = numbers.now
+    head = copy.columns(len(_WHOLE_COLUMNS)) + copy.text(context.namespace) + copy.text(numbers.language)
     memories: list[bytes] = []
     hashes: list[bytes] = []
     for position in positions:
@@ -173,6 +195,7 @@ def _whole_rows(
             copy.double(record.confidence),
             copy.texts(record.tags),
             copy.text(record.thread_id),
+            copy.bigint(places[position]) if position in places else copy.NULL,
             copy.text(record.session_id),
             copy.text(record.permissions.owner),
             copy.texts(record.permissions.readers),
@@ -195,7 +218,7 @@ def expiry(context: Context, item: Addition, now: datetime) -> datetime | None:
 async def _update(context: Context, batch: Batch, decision: Decision) -> None:
     from .._sql.bulk import release_keys, update_rows
 
-    _, now = await _allocate(context, 0)
+    now = (await _allocate(context, 0)).now
     rows = [_json_row(context, batch, decision, position, now) for position in decision.updates]
     parameters = {"namespace": context.namespace}
     if decision.released:

@@ -88,12 +88,14 @@ def texts(values: Sequence[str]) -> bytes:
     return _int32(len(data)) + data
 
 
-def heads(namespace: str, width: int, ids: NDArray[bytes_], seqs: Sequence[int]) -> list[bytes]:
-    """Return the beginnings of rows of ``width`` columns: namespace, id (all of one length), seq; without a loop."""
+def heads(
+    namespace: str, language: str, width: int, ids: NDArray[bytes_], seqs: Sequence[int]
+) -> list[bytes]:
+    """Return the beginnings of rows of ``width`` columns: namespace, language, id (all of one length), seq."""
     import numpy as np
 
     length = ids.itemsize
-    head = columns(width) + text(namespace) + _int32(length)
+    head = columns(width) + text(namespace) + text(language) + _int32(length)
     layout = np.dtype([("head", f"V{len(head)}"), ("id", f"S{length}"), ("size", ">i4"), ("seq", ">i8")])
     rows = np.empty(len(seqs), layout)
     rows["head"] = np.void(head)

@@ -18,6 +18,7 @@ from ..errors import InvalidInputError, InvalidTypeError
 from ..records import MemoryRecord
 from . import copy_format as copy
 from .adding import Addition, addition_of
+from .thread import thread_of
 
 if TYPE_CHECKING:
     from numpy import bytes_, int64
@@ -31,13 +32,23 @@ _PAUSE = 1e-6
 _OWNER = "system"
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What new rows are given: numbers of the insertion order, time, language, the next place of each thread."""
+
+    seqs: list[int]
+    now: datetime
+    language: str
+    places: dict[str, int]
+
+
 @dataclass(slots=True)
 class Batch:
     """Items ``start`` to ``start + size`` of the input, checked, or why they cannot be stored.
 
     An item of content and metadata alone is in ``simple``: its position, and the end of its row as COPY takes it.
     Every other one is in ``whole``. What belongs to an item is found by its position. ``numbers`` are those of the
-    insertion order, if they were taken beforehand, and the time they were taken at.
+    insertion order, with what else the database says of the rows, if they were taken beforehand.
     """
 
     start: int
@@ -48,7 +59,7 @@ class Batch:
     whole: dict[int, Addition] = field(default_factory=dict)
     keys: dict[int, bytes] = field(default_factory=dict)
     counts: NDArray[int64] | None = None
-    numbers: tuple[list[int], datetime] | None = None
+    numbers: Numbers | None = None
     failures: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -99,7 +110,8 @@ def _prepare_item(context: Context, batch: Batch, position: int, item: object) -
 def _prepare_fields(context: Context, batch: Batch, position: int, item: Mapping[Any, Any]) -> str:
     if "content" not in item:
         raise InvalidTypeError("item", "must have a content")
-    if len(item) == 1 or (len(item) == 2 and "metadata" in item):
+    simple = len(item) == 1 or (len(item) == 2 and "metadata" in item)
+    if simple and thread_of(context, item.get("metadata")) is None:
         return _prepare_simple(context, batch, position, item["content"], item.get("metadata"))
     fields: dict[str, Any] = {str(name): value for name, value in item.items()}
     content = fields.pop("content")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from .._context import Context
 from .._validation import check_key, kind_of
 from ..errors import InvalidTypeError
 
 
-def thread_of(context: Context, metadata: Mapping[str, Any] | None) -> str | None:
+def thread_of(context: Context, metadata: object) -> str | None:
     """Return the thread that the object's ``thread_field`` of the metadata names, None if there is no such key."""
     field = context.thread_field
-    value = None if field is None or metadata is None else metadata.get(field)
+    value = metadata.get(field) if field is not None and isinstance(metadata, Mapping) else None
     if value is None:
         return None
     argument = f"metadata[{field!r}]"
