@@ -44,6 +44,7 @@ class _RecallVerbs:
         as_of: datetime | None = None,
         explain: bool = False,
     ) -> Hits: ...
+    def set_language(self, language: str) -> int: ...
 
 class _RecordVerbs:
     def add(

@@ -12,6 +12,8 @@ import pytest
 
 from postgres_memory import PostgresMemory, Ranking
 from postgres_memory._recall.question import read_question
+from postgres_memory.errors import InvalidTypeError, InvalidValueError
+from postgres_memory.filters import field
 from tests.conftest import Database
 
 from .recall_model import Held, rank
@@ -142,3 +144,136 @@ async def test_ranks_as_the_model_does(database: Database, seed: int, exact: boo
             for hit in hits:
                 assert math.fsum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-9)
     await connection.close()
+
+
+FILTERS = [
+    field("importance") > 0.5,
+    field("thread_id") == "one",
+    field("metadata", "speaker") == "Ann",
+    ~(field("thread_id") == "one") & (field("importance") <= 0.2),
+    field("id").is_in(["m3", "m9", "m27"]),
+    field("id") == "nothing",
+]
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_filter_never_makes_it_return_less(database: Database, seed: int) -> None:
+    connection = await asyncpg.connect(database.dsn)
+    corpus = Corpus(seed, 60)
+    async with PostgresMemory(database.dsn, subject_field="speaker") as memory:
+        await corpus.store(memory, connection)
+        for number in range(60):
+            await memory.update(f"m{number}", importance=number / 60)
+        for condition in FILTERS:
+            matching = {record.id for record in await memory.find(filter=condition, limit=100)}
+            for limit in (1, 5, 60):
+                for query in (corpus.query(), "unheard", ""):
+                    everything = await memory.recall(query, limit=60, exact=True)
+                    wanted = [hit.record.id for hit in everything if hit.record.id in matching][:limit]
+                    found = [
+                        hit.record.id for hit in await memory.recall(query, limit=limit, filter=condition)
+                    ]
+                    assert len(found) == min(limit, len(matching))
+                    if condition is FILTERS[0] and limit == 60:
+                        assert set(found) == set(wanted)
+    await connection.close()
+
+
+async def test_sees_only_its_namespace_and_what_is_active(database: Database) -> None:
+    async with (
+        PostgresMemory(database.dsn, namespace="one") as one,
+        PostgresMemory(database.dsn, namespace="two") as two,
+    ):
+        await two.add("green tea", thread_id="t")
+        await two.add("and what follows", thread_id="t")
+        await one.add("green tea", id="active", thread_id="t")
+        await one.add("green tea archived", id="archived", thread_id="t")
+        await one.archive("archived")
+        await one.add("green tea old", id="old", thread_id="t")
+        await one.supersede("old", "black coffee")
+        gone = datetime.now(UTC) + timedelta(seconds=0.4)
+        await one.add("green tea expiring", id="expiring", expires_at=gone, thread_id="t")
+        found = [hit.record.id for hit in await one.recall("green tea", limit=2, min_score=0.01)]
+        assert sorted(found) == ["active", "expiring"]
+        later = await one.recall("green tea", as_of=gone + timedelta(seconds=1), min_score=0.01)
+        assert [hit.record.id for hit in later] == ["active"]
+        assert len(await two.recall("tea")) == 2
+
+
+async def test_bad_arguments(database: Database) -> None:
+    async with PostgresMemory(database.dsn) as memory:
+        await memory.store("tea")
+        assert await memory.recall("tea", limit=0) == []
+        for arguments, error in (
+            ({"limit": -1}, InvalidValueError),
+            ({"limit": 1.5}, InvalidTypeError),
+            ({"ranking": "nonsense"}, InvalidValueError),
+            ({"ranking": 3}, InvalidTypeError),
+            ({"min_score": "x"}, InvalidTypeError),
+            ({"min_score": math.nan}, InvalidValueError),
+            ({"as_of": "yesterday"}, InvalidTypeError),
+            ({"filter": {"nonsense": 1}}, InvalidValueError),
+        ):
+            with pytest.raises(error):
+                await memory.recall("tea", **arguments)
+        for query in ("a\0b", "\ud800"):
+            with pytest.raises(InvalidValueError, match="query"):
+                await memory.recall(query)
+        with pytest.raises(TypeError):
+            await memory.recall("tea", filters={})  # type: ignore[call-arg]
+    for weights in ({"context": -1}, {"subject": math.inf}, {"lexical": 0}, {"thread": True}, {"recency": 1}):
+        with pytest.raises((InvalidValueError, InvalidTypeError)):
+            Ranking(**weights)
+
+
+async def test_priors_decide_between_equals(database: Database) -> None:
+    async with PostgresMemory(database.dsn) as memory:
+        now = datetime.now(UTC)
+        await memory.add("tea", id="old", created_at=now - timedelta(days=30), importance=0.9, confidence=0.1)
+        await memory.add("tea", id="new", created_at=now - timedelta(days=1), importance=0.1, confidence=0.9)
+        await memory.add("coffee", id="other", created_at=now, importance=1.0)
+
+        async def order(ranking: Ranking) -> list[str]:
+            return [hit.record.id for hit in await memory.recall("tea", ranking=ranking)]
+
+        assert await order(Ranking()) == ["old", "new", "other"]
+        assert await order(Ranking(recency=(0.2, timedelta(days=7)))) == ["new", "old", "other"]
+        assert await order(Ranking(confidence=0.2)) == ["new", "old", "other"]
+        assert await order(Ranking(importance=0.2)) == ["old", "new", "other"]
+        (best, *_) = await memory.recall("tea", ranking=Ranking(importance=0.2), explain=True)
+        assert best.parts["importance"] == pytest.approx(0.18)
+
+
+@pytest.mark.parametrize(
+    ("content", "query"),
+    [
+        ("我喜欢在早上喝绿茶", "绿茶"),
+        ("猫は窓のそばで寝ています", "窓のそば"),
+        ("ฉันชอบดื่มชาเขียวตอนเช้า", "ชาเขียว"),
+        ("나는 아침에 녹차를 마신다", "녹차"),
+        ("The children went swimming", "child swim"),
+        ("We went home", "When did we go home?"),
+        ("See v2.3.1 of api.example.com/path", "v2.3.1"),
+        ("Mail ann@example.com about it", "ann@example.com"),
+        ("On the 31st we moved", "31"),
+        ("Zoë's café", "Zoë café"),
+        ("🎂 cake", "cake"),
+    ],
+)
+async def test_finds_what_is_there(database: Database, content: str, query: str) -> None:
+    async with PostgresMemory(database.dsn) as memory:
+        for other in ("nothing of it", "今天天气很好", "明日は雨です", "quite another thing"):
+            await memory.store(other)
+        await memory.store(content)
+        (best, *_) = await memory.recall(query, min_score=0.01)
+        assert best.record.content == content
+
+
+async def test_finds_by_the_date(database: Database) -> None:
+    async with PostgresMemory(database.dsn) as memory:
+        for month in range(1, 13):
+            await memory.add("A walk.", id=str(month), created_at=datetime(2023, month, 14, 12, tzinfo=UTC))
+        assert (await memory.recall("What did we do in May 2023?"))[0].record.id == "5"
+        assert (await memory.recall("the walk on 14 Sept."))[0].record.id == "9"
+        without = await memory.recall("May", ranking=Ranking(dates=False), min_score=0.01)
+        assert without == []

@@ -170,3 +170,22 @@ async def test_metadata_may_name_the_thread(database: Database) -> None:
         for bad in (True, 1.5, ["a"], "", "x" * 300):
             with pytest.raises((InvalidTypeError, InvalidValueError), match=r"metadata\['session'\]"):
                 await memory.store("bad", {"session": bad})
+
+
+async def test_a_namespace_changes_its_language(database: Database, connection: Connection) -> None:
+    async with (
+        PostgresMemory(database.dsn) as memory,
+        PostgresMemory(database.dsn, namespace="other") as other,
+    ):
+        await other.store("Die Häuser")
+        await memory.store("Die Häuser")
+        assert await memory.recall("Haus", min_score=0.01) == []
+        assert await memory.set_language("german") == 1
+        assert await memory.set_language("german") == 0
+        await memory.add("Ein Haus")
+        await memory.add_many(["Viele Häuser", {"content": "Des Hauses", "thread_id": "t"}])
+        assert len(await memory.recall("Haus", min_score=0.01)) == 4
+        assert await other.recall("Haus", min_score=0.01) == []
+        for bad in ("klingon", "a b", "no.such", "'; drop"):
+            with pytest.raises(InvalidValueError, match="language"):
+                await memory.set_language(bad)

@@ -19,15 +19,14 @@ from .question import read_question
 if TYPE_CHECKING:
     from asyncpg import Record
 
-#: How much a word counts that stands so many memories away in the thread. A word before counts more than one after: an
-#: answer follows what it answers.
-WINDOW = {1: 0.6, 2: 0.4, 3: 0.3, 4: 0.2, -1: 0.4, -2: 0.3, -3: 0.2}
+#: How much a word counts that stands so many memories away in the thread.
+WINDOW = {distance: 1 / (1 + abs(distance)) for distance in (1, 2, 3, 4, -1, -2, -3, -4)}
 #: The share of a word that the memory just before asks with: an answer takes over the words of its question.
 ANSWER = 1.0
 #: How much the rarity of a word among threads counts beside its rarity among memories.
-THREAD_RARITY = 0.5
+THREAD_RARITY = 1.0
 #: How many blocks and how many memories are looked at closely for one that is returned, and at the least.
-_BLOCKS, _CANDIDATES = (10, 100), (10, 400)
+_BLOCKS, _CANDIDATES = (5, 50), (12, 120)
 #: A limit from which everything that holds a word is looked at closely.
 _LARGE_LIMIT = 500
 

@@ -25,6 +25,7 @@ from sqlalchemy import (
     Text,
     and_,
     case,
+    cast,
     column,
     func,
     literal_column,
@@ -51,8 +52,12 @@ from .term_functions import DATE_TERMS
 
 #: Memories without a thread stand this far apart, so that they are nobody's neighbours.
 APART = 64
-#: So many memories are counted to tell how many there are; more make no word that matters weigh differently.
-_COUNTED = 100_000
+#: So many memories are counted to tell how many there are. Of more, words weigh as if there were so many.
+_COUNTED = 20_000
+#: So many hits of a word are read. A word that more memories hold weighs next to nothing.
+_MOST_HITS = 15_000
+#: The rarest words lead to the places that are looked at: as many words as have so many hits together, two at least.
+_LEADING_HITS = 1_000
 #: Places are looked at in blocks of four. What is near a place is in its block or the two beside it.
 _BLOCK_BITS = 2
 #: The places of one thread share all but these bits.
@@ -69,11 +74,15 @@ def divided(dividend: ColumnElement[Any], divisor: ColumnElement[Any]) -> Column
     return dividend.self_group().op("/", precedence=8)(divisor)
 
 
-def seen(memories: FromClause) -> ColumnElement[bool]:
-    """Say which memories of the namespace are active and not expired at the instant ``as_of``."""
+def seen(memories: FromClause, *, by_index: bool = True) -> ColumnElement[bool]:
+    """Say which memories of the namespace are active and not expired at the instant ``as_of``.
+
+    Without ``by_index`` the namespace is only checked, and no index is read for it.
+    """
     moment = func.coalesce(time_parameter("as_of"), func.statement_timestamp())
+    namespace = memories.c.namespace if by_index else memories.c.namespace.concat(literal_column("''"))
     return and_(
-        memories.c.namespace == text_parameter("namespace"),
+        namespace == text_parameter("namespace"),
         memories.c.status == literal_column("'active'"),
         or_(memories.c.expires_at.is_(None), memories.c.expires_at > moment),
     )
@@ -90,8 +99,8 @@ class LexicalLeg:
 def lexical_leg(tables: Tables, *, pruned: bool) -> LexicalLeg:
     """Return places scored by the words in them and near them, the weight of what is in them as ``own``.
 
-    With ``pruned`` only the most promising blocks of places are looked at closely: the bound that picks them counts
-    each word of a block and of its two neighbours in full.
+    With ``pruned`` only the most promising blocks of places are looked at closely: those around hits of the rarest
+    words, by a bound that counts each of these words in a block and in its two neighbours in full.
     """
     asked = _asked(tables)
     hits = _hits(tables, asked)
@@ -152,11 +161,15 @@ def place_of(memories: FromClause) -> ColumnElement[int]:
 def _hits(tables: Tables, asked: CTE) -> CTE:
     """Every memory that holds a word, once for each word."""
     memories = tables.memories.alias("m")
-    # OFFSET 0 keeps this a scan of the index for each word; joined freely, the planner may compute terms of all rows.
+    # LIMIT keeps this a scan of the index for each word; joined freely, the planner may compute terms of all rows. The
+    # terms bear the mark of the namespace: with another index for it as well, all its memories would be read each time.
     found = (
         select(memories.c.seq, place_of(memories).label("place"))
-        .where(terms_of(tables, memories).op("&&", is_comparison=True)(asked.c.terms), seen(memories))
-        .offset(number(0))
+        .where(
+            terms_of(tables, memories).op("&&", is_comparison=True)(asked.c.terms),
+            seen(memories, by_index=False),
+        )
+        .limit(number(_MOST_HITS))
         .lateral("found")
     )
     return (
@@ -168,42 +181,53 @@ def _hits(tables: Tables, asked: CTE) -> CTE:
 
 
 def _weights(tables: Tables, asked: CTE, hits: CTE) -> CTE:
-    """The weight of each word, also of one that no memory holds."""
+    """The weight of each word, also of one that no memory holds, and whether its hits say where to look closely."""
     memories = tables.memories
     some = (
         select(number(1)).where(memories.c.namespace == text_parameter("namespace")).limit(number(_COUNTED))
     )
     total = select(func.count()).select_from(some.subquery("some")).scalar_subquery()
-    thread = case((hits.c.place > number(0), hits.c.place.op(">>")(number(_THREAD_BITS))))
+    of_thread = _counted_by_thread(hits)
     of_word = (
-        select(hits.c.g, func.count().label("holding"), func.count(thread.distinct()).label("threads"))
-        .group_by(hits.c.g)
+        select(
+            of_thread.c.g,
+            func.sum(of_thread.c.holding).label("holding"),
+            func.count(of_thread.c.thread).label("threads"),
+        )
+        .group_by(of_thread.c.g)
         .subquery("of_word")
     )
-    threads = select(func.count(thread.distinct())).scalar_subquery()
+    threads = select(of_thread.c.thread).where(of_thread.c.thread.is_not(None)).distinct().subquery("threads")
     counted = (
         select(
             asked.c.g,
-            func.coalesce(of_word.c.holding, number(0)).label("holding"),
-            func.coalesce(of_word.c.threads, number(0)).label("threads"),
-            func.greatest(total, func.max(of_word.c.holding).over()).label("memories"),
-            threads.label("all_threads"),
+            cast(func.coalesce(of_word.c.holding, number(0)), Double).label("holding"),
+            cast(func.coalesce(of_word.c.threads, number(0)), Double).label("threads"),
+            cast(func.greatest(total, func.max(of_word.c.holding).over()), Double).label("memories"),
+            select(cast(func.count(), Double)).select_from(threads).scalar_subquery().label("all_threads"),
         )
         .select_from(asked.outerjoin(of_word, asked.c.g == of_word.c.g))
         .subquery("counted")
     )
+    of_threads = float_parameter("thread_rarity") * _rarity(counted.c.all_threads, counted.c.threads)
     weight = _rarity(counted.c.memories, counted.c.holding) + case(
-        (
-            counted.c.all_threads > number(0),
-            float_parameter("thread_rarity") * _rarity(counted.c.all_threads, counted.c.threads),
-        ),
-        else_=number(0),
+        (counted.c.all_threads > number(0), of_threads), else_=number(0)
+    )
+    rarest = (counted.c.holding, counted.c.g)
+    leading = or_(
+        func.sum(counted.c.holding).over(order_by=rarest) <= number(_LEADING_HITS),
+        func.row_number().over(order_by=rarest) <= number(2),
     )
     return (
-        select(counted.c.g, counted.c.holding, weight.label("weight"))
+        select(counted.c.g, weight.label("weight"), leading.label("leading"))
         .cte("weights")
         .prefix_with("MATERIALIZED")
     )
+
+
+def _counted_by_thread(hits: CTE) -> CTE:
+    thread = case((hits.c.place > number(0), hits.c.place.op(">>")(number(_THREAD_BITS)))).label("thread")
+    return select(hits.c.g, thread, func.count().label("holding")).group_by(hits.c.g, thread).cte("of_thread")
 
 
 def _rarity(total: ColumnElement[Any], holding: ColumnElement[Any]) -> ColumnElement[float]:
@@ -216,10 +240,14 @@ def _block(place: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 def _best_blocks(hits: CTE, weights: CTE) -> CTE:
-    words = select(hits.c.g, _block(hits.c.place).label("block")).distinct().subquery("words_of_blocks")
+    words = (
+        select(_block(hits.c.place).label("block"), func.max(weights.c.weight).label("weight"))
+        .select_from(hits.join(weights, and_(hits.c.g == weights.c.g, weights.c.leading)))
+        .group_by(_block(hits.c.place), hits.c.g)
+        .subquery("words_of_blocks")
+    )
     blocks = (
-        select(words.c.block, func.sum(weights.c.weight).label("weight"))
-        .select_from(words.join(weights, words.c.g == weights.c.g))
+        select(words.c.block, func.sum(words.c.weight).label("weight"))
         .group_by(words.c.block)
         .subquery("blocks")
     )
@@ -260,8 +288,9 @@ def _near(tables: Tables, hits: CTE, blocks: CTE | None) -> CTE:
 
 
 def is_question(memories: FromClause) -> ColumnElement[bool]:
-    """Say whether a memory ends with a question mark, of any script."""
-    return memories.c.content.op("~", is_comparison=True)(literal_column("E'[?\\uFF1F\\u061F]\\\\s*$'"))
+    """Say whether a memory ends with a question mark, of any script. A regular expression would take much longer."""
+    end = func.right(func.rtrim(memories.c.content, literal_column("E' \\t\\r\\n'")), number(1))
+    return end.in_([literal_column(mark) for mark in ("'?'", "E'\\uFF1F'", "E'\\u061F'")])
 
 
 def _offsets(name: str) -> Any:

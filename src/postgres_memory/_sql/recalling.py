@@ -30,7 +30,7 @@ from .records import select_records
 from .schema import Tables
 
 #: How far in its thread a memory lends its score to others.
-NEARBY = 16
+NEARBY = 12
 
 _DECIMALS = 10
 

@@ -1,10 +1,11 @@
-"""The verb that finds memories by what they are about."""
+"""The verb that finds memories by what they are about, and the one that says in which language."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from .._recall.recall import recall
+from .._writing.language import set_language
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecallVerbs:
-    """`recall`."""
+    """`recall` and `set_language`."""
 
     _context: Context
 
@@ -61,3 +62,15 @@ class RecallVerbs:
             as_of=as_of,
             explain=explain,
         )
+
+    async def set_language(self, language: str, *, connection: Connection | None = None) -> int:
+        """Have the words of this namespace stemmed as ``language`` says, and return how many memories it changed.
+
+        ``language`` names a text search configuration of the database: ``"english"``, which every namespace has at
+        first, ``"german"``, ``"simple"`` for words as they are written, and so on. What is there is indexed anew, some
+        thousand memories at a time; until it is done, `recall` may miss a form of a word. Called again after it was
+        cut short, it goes on where it was.
+
+        Raises InvalidValueError if the database has no such configuration.
+        """
+        return await set_language(self._context.on(connection), language)

@@ -1,0 +1,31 @@
+"""`set_language`: the text search configuration of a namespace, for what comes and for what is there."""
+
+from __future__ import annotations
+
+from .._context import Context
+from .._validation import check_key
+from ..errors import DatabaseError, InvalidValueError
+
+#: What PostgreSQL says of a name that is no text search configuration.
+_NO_SUCH_LANGUAGE = {"42704", "42602", "3F000"}
+_BATCH = 2_000
+
+
+async def set_language(context: Context, language: str) -> int:
+    """Set it first, so that new memories have it, then change those there are, batch by batch."""
+    from .._sql.languages import change_languages, check_language, choose_language
+
+    check_key(language, "language")
+    parameters = {"namespace": context.namespace, "language": language, "limit": _BATCH}
+    try:
+        await context.fetch(check_language, parameters)
+    except DatabaseError as error:
+        if error.sqlstate not in _NO_SUCH_LANGUAGE:
+            raise
+        text = f"{language!r} is no text search configuration of this database (SELECT cfgname FROM pg_ts_config)"
+        raise InvalidValueError("language", text) from error
+    await context.fetch(choose_language, parameters)
+    changed = 0
+    while rows := await context.fetch(change_languages, parameters):
+        changed += len(rows)
+    return changed
