@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._access import Toucher
     from ._database import Connection, Database
     from ._sql.compile import Catalog, StatementBuilder
+    from .embedding.spaces import SpaceEmbedder
 
 ResultT = TypeVar("ResultT")
 
@@ -60,6 +61,8 @@ class Context:
 
     ``connection`` is the one of the transaction that the call joins: the caller's, or that of our block ``scope``.
     ``toucher`` counts accesses, where they are counted. ``thread_field`` and ``subject_field`` are keys of metadata.
+    ``embedder`` embeds contents beside the hash embedding; with ``embed_in_transactions`` also in the caller's, which
+    waits for it.
     """
 
     database: Database[Catalog]
@@ -72,6 +75,8 @@ class Context:
     toucher: Toucher | None = None
     thread_field: str | None = None
     subject_field: str | None = None
+    embedder: SpaceEmbedder | None = None
+    embed_in_transactions: bool = False
 
     def on(self, connection: Connection | None) -> Context:
         """Return this context on the caller's ``connection``, if there is one."""

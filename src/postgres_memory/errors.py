@@ -15,6 +15,9 @@
     ├── ConflictError               the change meets something that is already there; nothing was written
     │   ├── VersionConflictError    … a newer version of the memory
     │   └── IdempotencyConflictError  … the same idempotency key with another payload
+    ├── EmbedderError               the embedder failed; what is embedded later waits
+    │   └── InvalidEmbeddingError   … or returned what cannot be stored; nothing was written
+    ├── SpaceError                  an embedding space is not there, or not in the status it must be in
     ├── SchemaError                 the database does not hold the schema this code needs
     │   ├── NotMigratedError        no schema at all
     │   ├── SchemaTooOldError       an older one
@@ -113,6 +116,28 @@ class IdempotencyConflictError(ConflictError):
             "this idempotency key was used with another payload; use a new key", namespace=namespace, id=id
         )
         self.key = key
+
+
+class EmbedderError(PostgresMemoryError):
+    """The embedder of embedding space ``space`` failed; ``__cause__`` is what it raised."""
+
+    def __init__(self, space: str, problem: str) -> None:
+        super().__init__(f"embedding space {space!r}: {problem}")
+        self.space = space
+        self.problem = problem
+
+
+class InvalidEmbeddingError(EmbedderError):
+    """The embedder returned what cannot be stored: not one vector per text, other dimensions, a NaN."""
+
+
+class SpaceError(PostgresMemoryError):
+    """The embedding space ``space`` is not there, or not in the status that the call needs."""
+
+    def __init__(self, namespace: str, space: str, problem: str) -> None:
+        super().__init__(f"embedding space {space!r} of namespace {namespace!r} {problem}")
+        self.namespace = namespace
+        self.space = space
 
 
 class SchemaError(PostgresMemoryError):

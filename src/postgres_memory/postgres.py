@@ -15,6 +15,7 @@ from ._context import Context, Limits, Scope
 from ._database import PoolOptions
 from ._validation import MAX_CONTENT_BYTES, check_content_limit, check_duration, check_namespace, check_text
 from ._writing.touch import write_touches
+from .embedding.spaces import SpaceEmbedder
 from .errors import InvalidValueError, UsageError
 from .verbs.bulk_verbs import BulkVerbs
 from .verbs.lifecycle_verbs import LifecycleVerbs
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ._database import Pool
+    from .embedding.accepting import AnyEmbedder
+    from .embedding.protocol import Distance
     from .sync import SyncPostgresMemory
 
 
@@ -77,6 +80,15 @@ class PostgresMemory(Verbs):
     belongs to the thread that its metadata names; a memory is by the subject that its metadata names, which `recall`
     prefers when the query names one.
 
+    ``embedder`` makes vectors of contents and queries beside the hash embedding, which is always there. It is an
+    `Embedder`; a function from a list of str to a list of vectors, sync or async; or an object with LangChain's
+    ``embed_documents`` or sentence-transformers' ``encode``. What is sync runs on a thread. ``space`` names the
+    embedding space its vectors live in, the embedder's own ``name`` unless said otherwise; ``distance`` is how they are
+    compared.
+    A content is embedded before a connection is taken. If the embedder fails, the memory is stored nevertheless, a
+    warning is logged, and `embed_pending` embeds it later; so it is inside a transaction of the caller's, which would
+    have to wait for the embedder, unless ``embed_in_transactions`` is True.
+
     Nothing is opened until the first call, or `open`, or ``async with``. Calls may run concurrently.
 
     Raises InvalidTypeError, InvalidValueError or ConfigurationError for arguments that cannot be.
@@ -94,6 +106,10 @@ class PostgresMemory(Verbs):
         access_tracking: AccessTracking = "batched",
         thread_field: str | None = None,
         subject_field: str | None = None,
+        embedder: AnyEmbedder | None = None,
+        space: str | None = None,
+        distance: Distance = "cosine",
+        embed_in_transactions: bool = False,
         pool_min_size: int = 1,
         pool_max_size: int = 10,
     ) -> None:
@@ -107,6 +123,8 @@ class PostgresMemory(Verbs):
             idempotency_ttl=check_duration(idempotency_ttl, "idempotency_ttl"),
             thread_field=None if thread_field is None else check_text(thread_field, "thread_field"),
             subject_field=None if subject_field is None else check_text(subject_field, "subject_field"),
+            embedder=_space_embedder(embedder, space, distance),
+            embed_in_transactions=embed_in_transactions,
         )
         #: The tasks that are inside a block of `transaction`, one for each block.
         self._inside: list[asyncio.Task[Any] | None] = []
@@ -176,6 +194,16 @@ class PostgresMemory(Verbs):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _space_embedder(
+    embedder: AnyEmbedder | None, space: str | None, distance: Distance
+) -> SpaceEmbedder | None:
+    if embedder is not None:
+        return SpaceEmbedder(embedder, space=space, distance=distance)
+    if space is not None or distance != "cosine":
+        raise InvalidValueError("embedder", "must be given where space or distance is")
+    return None
 
 
 def _toucher(context: Context, access_tracking: AccessTracking) -> Toucher | None:

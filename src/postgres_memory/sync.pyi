@@ -16,6 +16,8 @@ from ._writing.adding import Dedupe, OnConflict
 from ._writing.purge import Purged
 from ._writing.update import MetadataMode
 from .bulk_records import BulkResult, ExportResult, ImportResult
+from .embedding.accepting import AnyEmbedder
+from .embedding.protocol import Distance
 from .filters import Filter
 from .graph_records import Contradiction, Related, Relation
 from .listing_records import Health, NamespaceInfo, Page
@@ -203,6 +205,10 @@ class SyncPostgresMemory(_Verbs):
         access_tracking: AccessTracking = "batched",
         thread_field: str | None = None,
         subject_field: str | None = None,
+        embedder: AnyEmbedder | None = None,
+        space: str | None = None,
+        distance: Distance = "cosine",
+        embed_in_transactions: bool = False,
         pool_min_size: int = 1,
         pool_max_size: int = 10,
     ) -> None: ...

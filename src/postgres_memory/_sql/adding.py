@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
+from .embeddings import embedded_again, embedded_new
 from .keys import content_key
 from .parameters import (
     boolean_parameter,
@@ -63,14 +64,14 @@ SET_BY_THE_SERVER = ("created_at", "updated_at", "expires_at", "version")
 _KEPT = {"namespace", "id", "created_at", "content_key", "status"}
 
 
-def add_memory(tables: Tables, on_conflict: str, with_relations: bool) -> Select[Any]:
-    """Insert one memory, in one statement.
+def add_memory(tables: Tables, on_conflict: str, with_relations: bool, embedded: bool) -> Select[Any]:
+    """Insert one memory, in one statement; if ``embedded``, with its vector.
 
     ``on_conflict`` is ``nothing`` (whatever the conflict, nothing is written) or ``update`` (by id). Returns one row:
     the ``missing`` targets of relations (if there are any, nothing was written), and what the server set, null where
     nothing was written.
     """
-    parts = parts_of_adding(tables, on_conflict, with_relations)
+    parts = parts_of_adding(tables, on_conflict, with_relations, embedded)
     one = select(literal_column("1").label("one")).subquery("one")
     return (
         select(parts.missing, *(parts.stored.c[name] for name in SET_BY_THE_SERVER))
@@ -89,12 +90,18 @@ class PartsOfAdding:
 
 
 def parts_of_adding(
-    tables: Tables, on_conflict: str, with_relations: bool, replaced: CTE | None = None
+    tables: Tables, on_conflict: str, with_relations: bool, embedded: bool, replaced: CTE | None = None
 ) -> PartsOfAdding:
     """Return the parts of a statement that adds a memory, in place of ``replaced`` if that is one that is active."""
     missing = _missing_targets(tables) if with_relations else None
     stored = _stored(tables, on_conflict, missing, replaced)
     beside = [_hashed(tables, stored, on_conflict).cte("hashed")]
+    if on_conflict == "update":
+        # Whether there is a vector or none: what was there before is of another content.
+        is_new = stored.c.version == literal_column("1")
+        beside.append(embedded_again(tables, stored, is_new=is_new))
+    elif embedded:
+        beside.append(embedded_new(tables, stored))
     if with_relations:
         beside.append(_related(tables, stored).cte("related"))
     return PartsOfAdding(stored, _missing_array(missing), tuple(beside))

@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from .embeddings import embedded_again
 from .keys import content_key, released_key
 from .locking import in_order
 from .parameters import (
@@ -74,6 +75,8 @@ def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool
     statement = select_records(tables, updated, base=base).add_columns(before.c.version.label("found"))
     if {"content", "expires_at"} & set(changed):
         statement = statement.add_cte(_rehashed(tables, updated, changed))
+    if "content" in changed:
+        statement = statement.add_cte(embedded_again(tables, updated))
     return statement
 
 

@@ -32,7 +32,7 @@ from .schema import Tables
 from .sessions import clear_messages
 
 
-def supersede_memory(tables: Tables, with_relations: bool) -> Select[Any]:
+def supersede_memory(tables: Tables, with_relations: bool, embedded: bool) -> Select[Any]:
     """Insert a memory in place of ``old_id`` if that one is active, and mark the old one.
 
     Returns one row: ``found``, the old one's status before, null where there is none; the ``missing`` targets of
@@ -45,7 +45,7 @@ def supersede_memory(tables: Tables, with_relations: bool) -> Select[Any]:
         memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("old_id")
     )
     old = in_order(tables, replaced).cte("old")
-    parts = parts_of_adding(tables, "nothing", with_relations, replaced=old)
+    parts = parts_of_adding(tables, "nothing", with_relations, embedded, replaced=old)
     stored = parts.stored
     superseded = (
         update(memories)

@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from .names import qualified, quote
+from .space_tables import embedding_spaces, memory_embeddings
 from .types import QualifiedVector
 
 #: Rows up to this squared norm are ranked in float8, exactly; the few longer texts in numeric. See _sql/searching.py.
@@ -53,6 +54,8 @@ class Tables:
     session_messages: Table
     idempotency_keys: Table
     namespace_settings: Table
+    embedding_spaces: Table
+    memory_embeddings: Table
 
     def vector(self, dimensions: int | None = None) -> QualifiedVector:
         """Return the vector type as this database spells it."""
@@ -64,6 +67,7 @@ def tables(schema: str, extension_schema: str) -> Tables:
     """Return the tables of ``schema``, their vectors typed in ``extension_schema``."""
     metadata = MetaData(schema=schema)
     memories = _memories(metadata, schema)
+    spaces = embedding_spaces(metadata)
     return Tables(
         schema=schema,
         extension_schema=extension_schema,
@@ -75,6 +79,8 @@ def tables(schema: str, extension_schema: str) -> Tables:
         session_messages=_session_messages(metadata),
         idempotency_keys=_idempotency_keys(metadata),
         namespace_settings=_namespace_settings(metadata),
+        embedding_spaces=spaces,
+        memory_embeddings=memory_embeddings(metadata, memories, spaces, extension_schema),
     )
 
 

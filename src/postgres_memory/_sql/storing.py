@@ -5,14 +5,15 @@ from __future__ import annotations
 from sqlalchemy import Delete, Insert, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
+from .embeddings import embedded_new
 from .locking import doomed
 from .parameters import counts_parameter, json_parameter, text_parameter
 from .places import language_of_namespace, next_place
 from .schema import Tables
 
 
-def store_memory(tables: Tables) -> Insert:
-    """Insert one memory and what it is ranked by, in one statement."""
+def store_memory(tables: Tables, embedded: bool) -> Insert:
+    """Insert one memory and what it is ranked by, in one statement; if ``embedded``, a vector as well."""
     thread = text_parameter("thread_id")
     stored = (
         insert(tables.memories)
@@ -29,7 +30,7 @@ def store_memory(tables: Tables) -> Insert:
         .cte("stored")
     )
     hashes = tables.memory_hash_embeddings
-    return (
+    statement = (
         insert(hashes)
         .from_select(
             [hashes.c.namespace, hashes.c.seq, hashes.c.embedding],
@@ -37,6 +38,7 @@ def store_memory(tables: Tables) -> Insert:
         )
         .add_cte(stored)
     )
+    return statement.add_cte(embedded_new(tables, stored)) if embedded else statement
 
 
 def clear_memories(tables: Tables) -> Delete:

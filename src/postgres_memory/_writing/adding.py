@@ -23,6 +23,7 @@ from ..errors import (
 )
 from ..records import MemoryRecord, MemoryRelation, MemoryRelationType, MemoryType
 from .deduping import ATTEMPTS, changing, make_way, unless_held
+from .embedding import vector_of
 from .payload import payload_digest
 from .thread import thread_of
 
@@ -187,6 +188,11 @@ class Prepared:
     record: MemoryRecord
     parameters: dict[str, Any]
 
+    @property
+    def embedded(self) -> bool:
+        """Whether the parameters hold a vector beside the hash embedding."""
+        return self.parameters["vector"] is not None
+
     def as_stored(self, row: Record) -> MemoryRecord:
         """Return the record with what the server set."""
         return replace(
@@ -201,21 +207,21 @@ class Prepared:
 
 
 async def prepare(context: Context, addition: Addition) -> Prepared:
-    """Embed what is to be added."""
+    """Embed what is to be added, before a connection is taken for it."""
     record = addition.record
     counts = await counts_of(record.content)
     embedding = tuple(normalize(counts))
     if record.embedding is not None and record.embedding != embedding:
         raise InvalidValueError("embedding", "is not the hash embedding of the content; leave it out")
-    return Prepared(replace(record, embedding=embedding), _parameters(context, addition, counts))
+    parameters = _parameters(context, addition, counts) | await vector_of(context, record.content)
+    return Prepared(replace(record, embedding=embedding), parameters)
 
 
-async def add(context: Context, addition: Addition) -> MemoryRecord:
+async def add(context: Context, addition: Addition, prepared: Prepared) -> MemoryRecord:
     """Insert, or return or update what is already there. Returns the record as it is stored."""
     record = addition.record
-    prepared = await prepare(context, addition)
     for _ in range(ATTEMPTS):
-        row = await _insert(context, addition, prepared.parameters)
+        row = await _insert(context, addition, prepared)
         if row is not None and row["version"] == 1:
             return prepared.as_stored(row)
         existing = await _in_the_way(context, addition, prepared.parameters, held=row is None)
@@ -251,7 +257,7 @@ def _parameters(context: Context, addition: Addition, counts: list[int]) -> dict
     }
 
 
-async def _insert(context: Context, addition: Addition, parameters: dict[str, Any]) -> Record | None:
+async def _insert(context: Context, addition: Addition, prepared: Prepared) -> Record | None:
     """Run the statement. The row's version is 1 for a new memory, higher for an updated one, null for a conflict.
 
     None is returned where an update by id, or what would be new without one, meets a content that another one holds.
@@ -260,7 +266,8 @@ async def _insert(context: Context, addition: Addition, parameters: dict[str, An
 
     async def write(at: Context) -> Record:
         on_conflict = "update" if addition.on_conflict == "update" else "nothing"
-        (row,) = await at.fetch(add_memory, parameters, on_conflict, bool(addition.record.relations))
+        shape = (on_conflict, bool(addition.record.relations), prepared.embedded)
+        (row,) = await at.fetch(add_memory, prepared.parameters, *shape)
         return row
 
     namespace, id_ = context.namespace, addition.record.id

@@ -32,7 +32,7 @@ async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecor
     namespace, id_ = context.namespace, new.record.id
     try:
         (row,) = await context.fetch(
-            supersede_memory, new.parameters | {"old_id": old_id}, bool(new.record.relations)
+            supersede_memory, new.parameters | {"old_id": old_id}, bool(new.record.relations), new.embedded
         )
     except DatabaseError as error:
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:

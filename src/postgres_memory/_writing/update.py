@@ -15,6 +15,7 @@ from ..embedding.hashing import normalize
 from ..errors import InvalidTypeError, InvalidValueError, NotFoundError, VersionConflictError
 from ..records import MemoryPermissions, MemoryRecord, MemoryType
 from .deduping import ATTEMPTS, changing, make_way, unless_held
+from .embedding import NO_VECTOR, vector_of
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -38,12 +39,17 @@ async def update(
         check_positive(expected_version, "expected_version")
     columns = _columns(context, changes, metadata_mode)
     counts = await counts_of(columns["content"]) if "content" in columns else None
-    parameters = columns | {
-        "namespace": context.namespace,
-        "id": id,
-        "expected_version": expected_version,
-        "counts": counts,
-    }
+    vector = await vector_of(context, columns["content"]) if "content" in columns else NO_VECTOR
+    parameters = (
+        columns
+        | vector
+        | {
+            "namespace": context.namespace,
+            "id": id,
+            "expected_version": expected_version,
+            "counts": counts,
+        }
+    )
     row = await _write(context, parameters, tuple(sorted(columns)), metadata_mode == "merge")
     if row["found"] is None:
         raise NotFoundError(context.namespace, (id,))

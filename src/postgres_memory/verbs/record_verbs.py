@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .._recall.get import get, get_many
-from .._writing.adding import Dedupe, OnConflict, add, addition_of, once
+from .._writing.adding import Dedupe, OnConflict, add, addition_of, once, prepare
 from .._writing.delete import delete
 from .._writing.update import MetadataMode, update
 
@@ -101,7 +101,8 @@ class RecordVerbs:
             on_conflict=on_conflict,
             dedupe=dedupe,
         )
-        return await once(context, addition, idempotency_key, lambda inside: add(inside, addition))
+        prepared = await prepare(context, addition)
+        return await once(context, addition, idempotency_key, lambda inside: add(inside, addition, prepared))
 
     async def get(self, id: str, *, connection: Connection | None = None) -> MemoryRecord:
         """Return one memory by id, whatever its status, and also if it has expired. Raises NotFoundError."""

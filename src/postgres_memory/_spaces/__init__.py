@@ -1,0 +1,1 @@
+"""Pipelines of the verbs on embedding spaces."""

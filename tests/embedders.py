@@ -1,0 +1,69 @@
+"""Embedders for tests: deterministic, of any dimensions, and failing where asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+
+import asyncpg
+import numpy as np
+
+from tests.conftest import Database
+
+
+def word_vector(text: str, dimensions: int = 8) -> list[float]:
+    """A vector of which words a text holds: equal texts have equal ones, and different texts mostly not."""
+    values = [0.0] * dimensions
+    for word in text.lower().split():
+        digest = hashlib.sha256(word.encode()).digest()
+        values[digest[0] % dimensions] += 1 + digest[1] / 256
+    return np.asarray(values, np.float32).tolist()  # type: ignore[no-any-return]
+
+
+class WordEmbedder:
+    """An `Embedder` that counts what it is asked."""
+
+    def __init__(self, name: str = "words", dimensions: int = 8) -> None:
+        self.name = name
+        self.dimensions = dimensions
+        self.asked: list[list[str]] = []
+        self.fails: Callable[[Sequence[str]], bool] = lambda _: False
+        self.delay = 0.0
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.append(list(texts))
+        await asyncio.sleep(self.delay)
+        if self.fails(texts):
+            raise RuntimeError("the model is away")
+        return [word_vector(text, self.dimensions) for text in texts]
+
+
+async def embeddings(
+    database: Database, space: str = "words", namespace: str = "default"
+) -> dict[str, list[float] | None]:
+    """Every content and its embedding in a space, None where there is none."""
+    connection = await asyncpg.connect(database.dsn)
+    try:
+        rows = await connection.fetch(
+            "SELECT m.content, e.embedding::real[] AS embedding FROM memory.memories m "
+            "LEFT JOIN memory.memory_embeddings e ON e.namespace = m.namespace AND e.seq = m.seq AND e.space = $2 "
+            "WHERE m.namespace = $1 ORDER BY m.seq",
+            namespace,
+            space,
+        )
+    finally:
+        await connection.close()
+    return {row["content"]: row["embedding"] for row in rows}
+
+
+async def spaces(database: Database, namespace: str = "default") -> dict[str, str]:
+    """The spaces of a namespace, each with its status."""
+    connection = await asyncpg.connect(database.dsn)
+    try:
+        rows = await connection.fetch(
+            "SELECT name, status FROM memory.embedding_spaces WHERE namespace = $1 ORDER BY name", namespace
+        )
+    finally:
+        await connection.close()
+    return {row["name"]: row["status"] for row in rows}
