@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import asyncpg
@@ -51,8 +52,10 @@ _NO_SUCH_TABLE = {"42P01", "3F000"}
 #: of it was written, and the same once more may succeed.
 _VICTIM = {"40P01", "40001"}
 #: How often a transaction runs before its caller learns of that, and how much longer each pause is, in seconds.
-_RUNS = 8
+_RUNS = 12
 _PAUSE = 0.01
+_LONGEST_PAUSE = 1.0
+_chance = SystemRandom()
 
 _TRANSACTION = ("BEGIN", "COMMIT", "ROLLBACK")
 _SAVEPOINT = (
@@ -338,7 +341,8 @@ async def again_if_a_victim(run: Callable[[], Awaitable[ResultT]]) -> ResultT:
         except DatabaseError as error:
             if error.sqlstate not in _VICTIM:
                 raise
-        await asyncio.sleep(number * _PAUSE)
+        # By chance, or those that met would meet again; within a bound that doubles.
+        await asyncio.sleep(_chance.uniform(0, min(_PAUSE * 2**number, _LONGEST_PAUSE)))
     return await run()
 
 
