@@ -135,10 +135,38 @@ def _rehashed(tables: Tables, updated: CTE, changed: tuple[str, ...]) -> CTE:
 
 
 def delete_memory(tables: Tables) -> UpdateBase:
-    """Delete one memory; return its id, so that of two callers one learns that it was the one."""
-    memories = tables.memories
+    """Delete one memory; return its id, so that of two callers one learns that it was the one.
+
+    Its relations are locked after it, in one order for all: the foreign keys would delete them in an order of their
+    own, and two memories that relate to each other could not be deleted at once.
+    """
+    memories, relations = tables.memories, tables.memory_relations
+    id_ = text_parameter("id")
+    itself = (
+        select(memories.c.seq)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == id_)
+        .with_for_update()
+        .cte("itself")
+    )
+    there = select(func.count()).select_from(itself).scalar_subquery()
+    edges = (
+        select(relations.c.source_id)
+        .where(
+            relations.c.namespace == text_parameter("namespace"),
+            or_(relations.c.source_id == id_, relations.c.target_id == id_),
+            there > literal_column("0"),
+        )
+        .order_by(*(relations.c[name] for name in ("source_id", "relation_type", "label", "target_id")))
+        .with_for_update()
+        .cte("edges")
+    )
+    locked = select(func.count()).select_from(edges).scalar_subquery()
     return (
         delete(memories)
-        .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id"))
+        .where(
+            memories.c.namespace == text_parameter("namespace"),
+            memories.c.id == id_,
+            locked >= literal_column("0"),
+        )
         .returning(memories.c.id)
     )
