@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._database import Connection, Database
     from ._sql.compile import Catalog, StatementBuilder
     from .embedding.spaces import SpaceEmbedder
+    from .ranking import Ranking
 
 ResultT = TypeVar("ResultT")
 
@@ -75,6 +76,7 @@ class Context:
     toucher: Toucher | None = None
     thread_field: str | None = None
     subject_field: str | None = None
+    ranking: Ranking | None = None
     embedder: SpaceEmbedder | None = None
     embed_in_transactions: bool = False
 

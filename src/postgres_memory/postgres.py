@@ -17,6 +17,7 @@ from ._validation import MAX_CONTENT_BYTES, check_content_limit, check_duration,
 from ._writing.touch import write_touches
 from .embedding.spaces import SpaceEmbedder
 from .errors import InvalidValueError, UsageError
+from .ranking import PRESETS, check_ranking
 from .verbs.bulk_verbs import BulkVerbs
 from .verbs.lifecycle_verbs import LifecycleVerbs
 from .verbs.listing_verbs import ListingVerbs
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ._database import Pool
     from .embedding.accepting import AnyEmbedder
     from .embedding.protocol import Distance
+    from .ranking import Preset, Ranking
     from .sync import SyncPostgresMemory
 
 
@@ -78,7 +80,8 @@ class PostgresMemory(Verbs):
 
     ``thread_field`` and ``subject_field`` name keys of metadata. A memory that is stored without a ``thread_id``
     belongs to the thread that its metadata names; a memory is by the subject that its metadata names, which `recall`
-    prefers when the query names one.
+    prefers when the query names one. ``ranking`` is the one that the protocol's `search` uses: the exact order of hash
+    embeddings, or with ``"hybrid"`` that of `recall`.
 
     ``embedder`` makes vectors of contents and queries beside the hash embedding, which is always there. It is an
     `Embedder`; a function from a list of str to a list of vectors, sync or async; or an object with LangChain's
@@ -106,6 +109,7 @@ class PostgresMemory(Verbs):
         access_tracking: AccessTracking = "batched",
         thread_field: str | None = None,
         subject_field: str | None = None,
+        ranking: Ranking | Preset = "hash",
         embedder: AnyEmbedder | None = None,
         space: str | None = None,
         distance: Distance = "cosine",
@@ -123,6 +127,7 @@ class PostgresMemory(Verbs):
             idempotency_ttl=check_duration(idempotency_ttl, "idempotency_ttl"),
             thread_field=None if thread_field is None else check_text(thread_field, "thread_field"),
             subject_field=None if subject_field is None else check_text(subject_field, "subject_field"),
+            ranking=_ranking_of_search(ranking),
             embedder=_space_embedder(embedder, space, distance),
             embed_in_transactions=embed_in_transactions,
         )
@@ -204,6 +209,11 @@ def _space_embedder(
     if space is not None or distance != "cosine":
         raise InvalidValueError("embedder", "must be given where space or distance is")
     return None
+
+
+def _ranking_of_search(ranking: Ranking | Preset) -> Ranking | None:
+    chosen = check_ranking(ranking)
+    return None if chosen == PRESETS["hash"] else chosen
 
 
 def _toucher(context: Context, access_tracking: AccessTracking) -> Toucher | None:

@@ -18,7 +18,9 @@ Preset = Literal["hash", "lexical", "hybrid"]
 class Ranking:
     """The weights of a ranking. Every part is switched off by the weight that changes nothing: 0, or 1 for a factor.
 
-    ``lexical`` is the weight of the words that a memory shares with the query; ``vector`` that of its embedding.
+    ``lexical`` is the weight of the words that a memory shares with the query; ``vector`` that of its embedding, in the
+    space of the object's embedder or, with ``space="hash"``, in the hash space. Without an embedder there is no vector
+    to weigh beside words.
 
     Of the words: ``context`` is how much those of neighbours in the same thread count, as a share of the usual (1.0);
     ``subject`` is the factor for memories by the subject that the query names, with the object's ``subject_field``;
@@ -35,6 +37,7 @@ class Ranking:
 
     vector: float = 0.0
     lexical: float = 1.0
+    space: Literal["hash"] | None = None
     context: float = 1.0
     subject: float = 2.0
     thread: float = 0.3
@@ -52,12 +55,21 @@ class Ranking:
             if field.name in ("dates", "forms"):
                 if not isinstance(value, bool):
                     raise InvalidTypeError(field.name, f"must be True or False, not {kind_of(value)}")
+            elif field.name == "space":
+                _check_space(value, self)
             elif field.name != "recency":
                 _check_weight(value, field.name)
         if self.recency is not None:
             _check_recency(self.recency)
         if not self.lexical and not self.vector:
             raise InvalidValueError("ranking", "must give weight to lexical or to vector")
+
+
+def _check_space(value: object, ranking: Ranking) -> None:
+    if value not in (None, "hash"):
+        raise InvalidValueError("space", "must be 'hash' or None, for the space of the object's embedder")
+    if value == "hash" and ranking.lexical:
+        raise InvalidValueError("space", "'hash' ranks by itself: set lexical to 0")
 
 
 def _check_weight(value: object, name: str) -> None:
@@ -77,9 +89,9 @@ def _check_recency(value: object) -> None:
 
 #: The rankings that go by a name.
 PRESETS: Mapping[str, Ranking] = {
-    "hash": Ranking(vector=1.0, lexical=0.0),
+    "hash": Ranking(vector=1.0, lexical=0.0, space="hash"),
     "lexical": Ranking(),
-    "hybrid": Ranking(),
+    "hybrid": Ranking(vector=0.6),
 }
 
 

@@ -20,7 +20,7 @@ class Hit:
 class Hits(list[Hit]):
     """The hits of one recall, best first.
 
-    ``plan`` says how they were found: which ways were chosen, and why. It is empty without ``explain``.
+    ``plan`` says how they were found, and what was left out and why, a sentence each.
     """
 
     def __init__(self, hits: Iterable[Hit] = (), plan: tuple[str, ...] = ()) -> None:

@@ -205,6 +205,7 @@ class SyncPostgresMemory(_Verbs):
         access_tracking: AccessTracking = "batched",
         thread_field: str | None = None,
         subject_field: str | None = None,
+        ranking: Ranking | Preset = "hash",
         embedder: AnyEmbedder | None = None,
         space: str | None = None,
         distance: Distance = "cosine",

@@ -277,3 +277,85 @@ async def test_finds_by_the_date(database: Database) -> None:
         assert (await memory.recall("the walk on 14 Sept."))[0].record.id == "9"
         without = await memory.recall("May", ranking=Ranking(dates=False), min_score=0.01)
         assert without == []
+
+
+async def test_hash_is_the_order_of_search(database: Database) -> None:
+    connection = await asyncpg.connect(database.dsn)
+    corpus = Corpus(7, 60)
+    async with PostgresMemory(database.dsn) as memory:
+        await corpus.store(memory, connection)
+        for query in (corpus.query(), corpus.query(), "", "garden " * 3_000):
+            entries = await memory.search(query, limit=60)
+            hits = await memory.recall(query, limit=60, ranking="hash")
+            assert [hit.record.content for hit in hits] == [entry.content for entry in entries]
+            for hit, entry in zip(hits, entries, strict=True):
+                assert hit.score == pytest.approx(entry.score, abs=1e-9)
+            some = await memory.recall(query, limit=4, ranking="hash", filter=field("thread_id") == "one")
+            assert [hit.record.id for hit in some] == [
+                hit.record.id for hit in hits if hit.record.thread_id == "one"
+            ][:4]
+    await connection.close()
+
+
+MEANINGS = {"canine": 0, "dog": 0, "puppy": 0, "feline": 1, "cat": 1, "automobile": 2, "car": 2}
+
+
+def by_meaning(texts: list[str]) -> list[list[float]]:
+    """Embed by a table of meanings; a text without any is a zero vector."""
+    return [
+        [float(sum(MEANINGS.get(word, -1) == axis for word in text.lower().split())) for axis in range(3)]
+        for text in texts
+    ]
+
+
+async def test_hybrid_finds_what_shares_no_word(database: Database) -> None:
+    async with PostgresMemory(database.dsn, embedder=by_meaning, space="meaning") as memory:
+        for content in ("a puppy", "my cat", "the car is red", "nothing at all"):
+            await memory.add(content)
+        for number in range(3):
+            await memory.add(f"turn {number}", thread_id="t")
+        await memory.add("the puppy ate", thread_id="t")
+        await memory.add("and then slept", id="after", thread_id="t")
+        hits = await memory.recall("canine", explain=True)
+        assert hits[0].record.content == "a puppy"
+        assert hits.plan[1].startswith("vector: space 'meaning'")
+        for hit in hits:
+            assert math.fsum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-9)
+        assert hits[0].parts["vector"] > 0
+        scores = {hit.record.content: hit.score for hit in hits}
+        assert scores["and then slept"] > scores["turn 0"]  # its neighbour is what was asked for
+        assert scores["a puppy"] > scores["the puppy ate"] > scores["my cat"]
+        words = await memory.recall("canine", ranking="lexical", min_score=0.01)
+        assert words == []
+        both = await memory.recall("red automobile", limit=1)
+        assert [hit.record.content for hit in both] == ["the car is red"]
+        filtered = await memory.recall("canine", limit=2, filter=field("thread_id") == "t")
+        assert [hit.record.content for hit in filtered] == ["the puppy ate", "and then slept"]
+
+
+async def test_hybrid_goes_on_when_the_embedder_fails(database: Database) -> None:
+    def fails(texts: list[str]) -> list[list[float]]:
+        raise RuntimeError("no model today")
+
+    async with PostgresMemory(database.dsn, embedder=fails, space="meaning") as memory:
+        await memory.store("green tea")
+        hits = await memory.recall("tea")
+        assert [hit.record.content for hit in hits] == ["green tea"]
+        assert "no model today" in hits.plan[1]
+
+
+async def test_search_ranks_as_the_object_says(database: Database) -> None:
+    async with (
+        PostgresMemory(database.dsn, ranking="hybrid") as hybrid,
+        PostgresMemory(database.dsn) as exact,
+    ):
+        await hybrid.store("The children were swimming.", {"n": 1})
+        await hybrid.store("Did a child swim?", {"n": 2})
+        await hybrid.store("A chill swirl did it.", {"n": 3})
+        found = await hybrid.search("child swim", limit=2)
+        assert {entry.metadata["n"] for entry in found} == {1, 2}
+        recalled = await exact.recall("child swim", limit=2)
+        assert [entry.score for entry in found] == [hit.score for hit in recalled]
+        assert (await exact.search("Did a child swim?"))[0].score == 1.0
+        with pytest.raises(InvalidValueError, match="ranking"):
+            PostgresMemory(database.dsn, ranking="nonsense")  # type: ignore[arg-type]

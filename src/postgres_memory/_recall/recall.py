@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .._context import Context
 from .._record_checks import check_time
 from .._validation import check_content, check_limit
-from ..errors import InvalidTypeError, InvalidValueError
+from ..embedding.counting import counts_of, squared_norm
+from ..errors import EmbedderError, InvalidTypeError, InvalidValueError
 from ..filters import Filter, check_filter
 from ..ranking import Ranking, check_ranking
 from ..recall_records import Hit, Hits
@@ -18,6 +20,8 @@ from .question import read_question
 
 if TYPE_CHECKING:
     from asyncpg import Record
+
+    from .._sql.predicates import Shape
 
 #: How much a word counts that stands so many memories away in the thread.
 WINDOW = {distance: 1 / (1 + abs(distance)) for distance in (1, 2, 3, 4, -1, -2, -3, -4)}
@@ -29,6 +33,10 @@ THREAD_RARITY = 1.0
 _BLOCKS, _CANDIDATES = (5, 50), (12, 120)
 #: A limit from which everything that holds a word is looked at closely.
 _LARGE_LIMIT = 500
+#: How many of the nearest by their vectors come in, at the least.
+_NEAREST = 100
+
+_logger = logging.getLogger(__name__)
 
 
 async def recall(
@@ -36,22 +44,21 @@ async def recall(
     query: str,
     *,
     limit: int,
-    filter: Filter | Mapping[str, Any] | None,
+    filter: Filter | Mapping[str, Any] | None = None,
     ranking: Ranking | str,
-    min_score: float | None,
-    exact: bool,
-    as_of: datetime | None,
-    explain: bool,
+    min_score: float | None = None,
+    exact: bool = False,
+    as_of: datetime | None = None,
+    explain: bool = False,
 ) -> Hits:
     """Check, split the query into words, rank in one statement."""
     from .._sql.predicates import prepare_filter
-    from .._sql.recalling import recall_lexical
 
     text = check_content(query, "query", max_bytes=context.limits.content_bytes)
     at_most = check_limit(limit)
     chosen = check_ranking(ranking)
     prepared = prepare_filter(check_filter(filter))
-    parameters = prepared.parameters | _weights(chosen) | _question(context, text, chosen)
+    parameters = prepared.parameters | _weights(chosen)
     parameters |= {
         "namespace": context.namespace,
         "limit": at_most,
@@ -59,14 +66,77 @@ async def recall(
         "as_of": None if as_of is None else check_time(as_of, "as_of"),
         "blocks": max(_BLOCKS[0] * at_most, _BLOCKS[1]),
         "candidates": max(_CANDIDATES[0] * at_most, _CANDIDATES[1]),
+        "nearest": max(at_most, _NEAREST),
     }
     if not at_most:
         await context.ready()
         return Hits()
-    pruned = not exact and filter is None and at_most < _LARGE_LIMIT
-    rows = await context.fetch(recall_lexical, parameters, pruned, prepared.shape)
+    if chosen.space == "hash":
+        rows, plan = await _by_hash(context, text, parameters, prepared.shape)
+    else:
+        all_of_them = _why_all(exact=exact, filtered=filter is not None, limit=at_most)
+        rows, plan = await _by_words(context, text, parameters, prepared.shape, chosen, all_of_them)
     await context.touch([row["id"] for row in rows])
-    return Hits(_hit(row, explain=explain) for row in rows)
+    return Hits((_hit(row, explain=explain) for row in rows), plan)
+
+
+async def _by_hash(
+    context: Context, text: str, parameters: dict[str, Any], shape: Shape
+) -> tuple[list[Record], tuple[str, ...]]:
+    from .._sql.recalling import recall_hash
+    from .._sql.searching import SHORT_QUERY_SQUARED_NORM
+
+    counts = await counts_of(text)
+    norm = squared_norm(counts)
+    parameters |= {"counts": counts, "query_norm": float(norm)}
+    rows = await context.fetch(recall_hash, parameters, norm > SHORT_QUERY_SQUARED_NORM, shape)
+    return rows, ("vector: hash space, every memory that matches, exactly",)
+
+
+async def _by_words(
+    context: Context,
+    text: str,
+    parameters: dict[str, Any],
+    shape: Shape,
+    ranking: Ranking,
+    all_of_them: str | None,
+) -> tuple[list[Record], tuple[str, ...]]:
+    from .._sql.recalling import recall_lexical
+
+    question = _question(context, text, ranking)
+    vector, note = await _vector(context, text, ranking)
+    where = (
+        "the most promising places" if all_of_them is None else f"every place that has a word: {all_of_them}"
+    )
+    distance = None
+    if vector is not None and context.embedder is not None:
+        distance = context.embedder.distance
+        parameters |= {"query_vector": vector, "space": context.embedder.space}
+    rows = await context.fetch(recall_lexical, parameters | question, all_of_them is None, distance, shape)
+    return rows, (f"lexical: {where}", note)
+
+
+async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[float] | None, str]:
+    """Return the vector of the query, or why it is done without: what there is is ranked also if the embedder fails."""
+    if not ranking.vector:
+        return None, "vector: left out, it has no weight"
+    if context.embedder is None:
+        return None, "vector: left out, there is no embedder"
+    try:
+        vector = await context.embedder.embed_query(text)
+    except EmbedderError as error:
+        _logger.warning("recall ranks without vectors: %s", error)
+        return None, f"vector: left out, {error}"
+    return vector, f"vector: space {context.embedder.space!r}, every memory that matches, exactly"
+
+
+def _why_all(*, exact: bool, filtered: bool, limit: int) -> str | None:
+    """Say why everything that has a word is looked at, or None if that is not needed."""
+    if exact:
+        return "exact=True"
+    if filtered:
+        return "a filter may leave out any of them"
+    return f"a limit of {_LARGE_LIMIT} or more" if limit >= _LARGE_LIMIT else None
 
 
 def _check_min_score(value: object) -> float | None:
@@ -83,6 +153,8 @@ def _weights(ranking: Ranking) -> dict[str, Any]:
     recency, half_life = ranking.recency or (0.0, None)
     window = WINDOW if ranking.context else {}
     return {
+        "lexical_weight": float(ranking.lexical),
+        "vector_weight": float(ranking.vector),
         "distances": [0, *window],
         "nearness": [1.0, *(ranking.context * share for share in window.values())],
         "answer": ANSWER * ranking.context,

@@ -1,4 +1,4 @@
-"""`search`, the protocol's: exact cosine of hash embeddings, ties in insertion order."""
+"""`search`, the protocol's: exact cosine of hash embeddings, ties in insertion order; or as `recall`, if told so."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .._json import decode_metadata
 from .._validation import check_content, check_limit
 from ..embedding.counting import counts_of, squared_norm
 from ..protocol import entry_class
+from .recall import recall
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -23,6 +24,10 @@ async def search(context: Context, query: str, limit: int) -> list[MemoryEntry]:
     if not at_most:
         await context.ready()  # a closed object is an error here too
         return []
+    if context.ranking is not None:
+        hits = await recall(context, text, limit=at_most, ranking=context.ranking)
+        made = entry_class()
+        return [made(hit.record.content, hit.record.metadata, hit.score) for hit in hits]
     rows = await rank(context, await counts_of(text), at_most)
     await context.touch([row["id"] for row in rows])
     entry = entry_class()

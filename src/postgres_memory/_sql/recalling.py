@@ -11,6 +11,7 @@ from sqlalchemy import (
     FromClause,
     Numeric,
     Select,
+    Subquery,
     and_,
     case,
     cast,
@@ -28,6 +29,8 @@ from .parameters import float_parameter, number_parameter, text_parameter, texts
 from .predicates import Shape, predicate
 from .records import select_records
 from .schema import Tables
+from .searching import ranked_by_hash
+from .similar import nearest, similarities
 
 #: How far in its thread a memory lends its score to others.
 NEARBY = 12
@@ -35,20 +38,55 @@ NEARBY = 12
 _DECIMALS = 10
 
 #: The parts of a score, in the order in which they are added up.
-PARTS = ("words", "context", "form", "subject", "thread", "recency", "importance", "confidence")
+PARTS = ("words", "context", "vector", "form", "subject", "thread", "recency", "importance", "confidence")
+#: The parts that come from a query, and not from what a memory is.
+_ASKED = 6
 
 _ZERO: ColumnElement[float] = literal_column("0::double precision", Double)
 
 
-def recall_lexical(tables: Tables, pruned: bool, shape: Shape) -> Select[Any]:
+def recall_lexical(tables: Tables, pruned: bool, distance: str | None, shape: Shape) -> Select[Any]:
     """Select the memories that match ``shape``, best first, each with its score and parts.
 
     First come those that hold a word of the query or stand near one that does; if they are fewer than the limit, others
-    follow in insertion order.
+    follow in insertion order. With a ``distance`` those nearest to the query's vector by it come in, too.
     """
     leg = lexical_leg(tables, pruned=pruned)
     found = _found(tables, leg, shape)
-    best = _best(tables, _scores(tables, leg, found), found, shape)
+    similar = None
+    if distance is not None:
+        found = _with_nearest(tables, found, nearest(tables, distance, shape))
+        similar = similarities(tables, found, distance)
+    return _records(tables, _best(tables, _scores(leg, found, similar), found, shape))
+
+
+def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
+    """Select the memories that match ``shape`` in the exact order of `search`, each with its score and priors."""
+
+    def visible(hashes: FromClause) -> ColumnElement[bool]:
+        memories = tables.memories.alias("matching")
+        matches: Select[Any] = select(number(1)).where(
+            seen(memories), memories.c.seq == hashes.c.seq, predicate(memories, shape)
+        )
+        return and_(hashes.c.namespace == text_parameter("namespace"), matches.exists())
+
+    ranked = ranked_by_hash(tables, long_query=long_query, visible=visible, limit="candidates")
+    memories = tables.memories.alias("ranked")
+    parts = (
+        select(
+            ranked.c.seq,
+            *(_ZERO.label(f"part_{name}") for name in PARTS[:2]),
+            (float_parameter("vector_weight") * ranked.c.score).label("part_vector"),
+            *(_ZERO.label(f"part_{name}") for name in PARTS[3:_ASKED]),
+            *_priors(memories),
+        )
+        .select_from(ranked.join(memories, memories.c.seq == ranked.c.seq))
+        .where(memories.c.namespace == text_parameter("namespace"))
+    )
+    return _records(tables, _cut(parts.subquery("everything")))
+
+
+def _records(tables: Tables, best: CTE) -> Select[Any]:
     record = (
         select_records(tables)
         .where(
@@ -109,7 +147,19 @@ def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
     )
 
 
-def _scores(tables: Tables, leg: LexicalLeg, found: CTE) -> CTE:
+def _with_nearest(tables: Tables, found: CTE, near: CTE) -> CTE:
+    """Add the memories whose vectors are nearest, as such that hold no word, to those that do."""
+    memories = tables.memories.alias("near_memory")
+    among: Select[Any] = select(number(1)).where(found.c.seq == near.c.seq)
+    added = (
+        select(*_traits(memories), _ZERO.label("score"), _ZERO.label("own"))
+        .select_from(near.join(memories, memories.c.seq == near.c.seq))
+        .where(memories.c.namespace == text_parameter("namespace"), ~among.exists())
+    )
+    return union_all(select(found), added).cte("found_by_either").prefix_with("MATERIALIZED")
+
+
+def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
     """Apply what the memory itself is, then what the best one nearby in its thread lends it."""
     named = found.c.subject == func.any(texts_parameter("names"))
     subjects = select(func.count(found.c.subject.distinct())).where(named).scalar_subquery()
@@ -119,8 +169,17 @@ def _scores(tables: Tables, leg: LexicalLeg, found: CTE) -> CTE:
     form = divided(length, func.greatest(length + float_parameter("brevity"), _one())) * case(
         (found.c.asks, float_parameter("question")), else_=number(1)
     )
-    lexical = divided(found.c.score, total)
-    formed = lexical * form
+    lexical = func.coalesce(divided(found.c.score, total), _ZERO)
+    by_words = float_parameter("lexical_weight")
+    vector: ColumnElement[Any] = _ZERO
+    base: FromClause = found
+    if similar is not None:
+        # Scaled to the best lexical score, so that the scale of the whole stays that of words.
+        best = func.coalesce(func.nullif(func.max(lexical).over(), number(0)), number(1))
+        vector = float_parameter("vector_weight") * best * func.coalesce(similar.c.scaled, _ZERO)
+        base = found.outerjoin(similar, found.c.seq == similar.c.seq)
+    unformed = by_words * lexical + vector
+    formed = unformed * form
     parts = (
         select(
             found.c.seq,
@@ -128,12 +187,14 @@ def _scores(tables: Tables, leg: LexicalLeg, found: CTE) -> CTE:
             found.c.created_at,
             found.c.importance,
             found.c.confidence,
-            divided(found.c.own, total).label("words"),
-            divided(found.c.score - found.c.own, total).label("context"),
-            (formed - lexical).label("form"),
+            (by_words * func.coalesce(divided(found.c.own, total), _ZERO)).label("words"),
+            (by_words * func.coalesce(divided(found.c.score - found.c.own, total), _ZERO)).label("context"),
+            vector.label("vector"),
+            (formed - unformed).label("form"),
             (formed * by_subject - formed).label("subject"),
             (formed * by_subject).label("shaped"),
         )
+        .select_from(base)
         .cte("shaped")
         .prefix_with("MATERIALIZED")
     )
@@ -145,6 +206,7 @@ def _scores(tables: Tables, leg: LexicalLeg, found: CTE) -> CTE:
         parts.c.seq,
         parts.c.words.label("part_words"),
         parts.c.context.label("part_context"),
+        parts.c.vector.label("part_vector"),
         parts.c.form.label("part_form"),
         parts.c.subject.label("part_subject"),
         thread.label("part_thread"),
@@ -173,7 +235,7 @@ def _best(tables: Tables, parts: CTE, found: CTE, shape: Shape) -> CTE:
     others = (
         select(
             memories.c.seq,
-            *(_ZERO.label(f"part_{name}") for name in PARTS[:5]),
+            *(_ZERO.label(f"part_{name}") for name in PARTS[:_ASKED]),
             *_priors(memories),
         )
         .where(
@@ -184,8 +246,12 @@ def _best(tables: Tables, parts: CTE, found: CTE, shape: Shape) -> CTE:
         .order_by(memories.c.seq)
         .limit(missing)
     )
-    everything = union_all(select(parts), others.subquery("others").select()).subquery("everything")
-    score: ColumnElement[Any] = everything.c.part_words
+    return _cut(union_all(select(parts), others.subquery("others").select()).subquery("everything"))
+
+
+def _cut(everything: Subquery) -> CTE:
+    """Add up the parts and keep the best."""
+    score: ColumnElement[Any] = everything.c[f"part_{PARTS[0]}"]
     for name in PARTS[1:]:
         score = score + everything.c[f"part_{name}"]
     # Sums of floats depend on the order in which an aggregate meets them; rounded, what is equal is a tie.

@@ -19,6 +19,7 @@ for the memories that are returned.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import (
@@ -55,15 +56,32 @@ _FLOAT4_EXACT = literal_column(str(2**48), Double)
 _DECIMALS = 50
 
 
+#: Which of the rows of `memory_hash_embeddings` are ranked.
+Visible = Callable[[FromClause], ColumnElement[bool]]
+
+
 def search_short_query(tables: Tables) -> Select[Any]:
     """Rank memories against a query of ordinary length: float8 for short memories, numeric for long ones."""
+    return _contents(tables, ranked_by_hash(tables, long_query=False, visible=_visible, limit="limit"))
+
+
+def search_long_query(tables: Tables) -> Select[Any]:
+    """Rank memories against a very long query: numeric for all."""
+    return _contents(tables, ranked_by_hash(tables, long_query=True, visible=_visible, limit="limit"))
+
+
+def ranked_by_hash(tables: Tables, *, long_query: bool, visible: Visible, limit: str) -> CTE:
+    """Return seq, exact key and score of the nearest memories; as many as the parameter ``limit`` says."""
     hashes = tables.memory_hash_embeddings
+    if long_query:
+        legs = _exactly(tables, hashes, select(hashes.c.seq).where(visible(hashes))).cte("legs")
+        return _best(legs, limit)
     distance = negative_inner_product(hashes.c.embedding, _query(tables), tables.extension_schema)
     short = (
         select(hashes.c.seq)
-        .where(_visible(hashes), hashes.c.squared_norm <= literal_column(str(SHORT_SQUARED_NORM)))
+        .where(visible(hashes), hashes.c.squared_norm <= literal_column(str(SHORT_SQUARED_NORM)))
         .order_by((distance * distance).op("/")(hashes.c.squared_norm).desc(), hashes.c.seq)
-        .limit(number_parameter("limit"))
+        .limit(number_parameter(limit))
         .cte("short")
     )
     again = hashes.alias("again")
@@ -76,16 +94,9 @@ def search_short_query(tables: Tables) -> Select[Any]:
     long = hashes.c.squared_norm > literal_column(str(SHORT_SQUARED_NORM))
     legs = union_all(
         _exactly(tables, best_short, select(short.c.seq).join(best_short, literal_column("true"))),
-        _exactly(tables, hashes, select(hashes.c.seq).where(_visible(hashes), long)),
+        _exactly(tables, hashes, select(hashes.c.seq).where(visible(hashes), long)),
     ).cte("legs")
-    return _contents(tables, legs)
-
-
-def search_long_query(tables: Tables) -> Select[Any]:
-    """Rank memories against a very long query: numeric for all."""
-    hashes = tables.memory_hash_embeddings
-    legs = _exactly(tables, hashes, select(hashes.c.seq).where(_visible(hashes))).cte("legs")
-    return _contents(tables, legs)
+    return _best(legs, limit)
 
 
 def _query(tables: Tables) -> ColumnElement[Any]:
@@ -136,18 +147,22 @@ def _query_norm() -> ColumnElement[float]:
     return bindparam("query_norm", type_=Double())
 
 
-def _contents(tables: Tables, legs: CTE) -> Select[Any]:
-    """Return content, metadata, score and id of the best of ``legs``, in order."""
+def _best(legs: CTE, limit: str) -> CTE:
+    """Return seq, key and score of the best of ``legs``."""
     square = func.round(legs.c.dot * legs.c.dot, literal_column(str(_DECIMALS)), type_=Numeric)
     key = square.op("/")(cast(cast(legs.c.squared_norm, BigInteger), Numeric)).label("key")
     # From the key, so that scores are never out of order and equal cosines have equal scores.
     cosine = func.sqrt(cast(key, Double).op("/")(_query_norm()), type_=Double)
-    best = (
+    return (
         select(legs.c.seq, key, func.least(cosine, literal_column("1", Double)).label("score"))
         .order_by(key.desc(), legs.c.seq)
-        .limit(number_parameter("limit"))
+        .limit(number_parameter(limit))
         .cte("best_of_all")
     )
+
+
+def _contents(tables: Tables, best: CTE) -> Select[Any]:
+    """Return content, metadata, score and id of ``best``, in order."""
     memories = tables.memories
     # LATERAL with OFFSET 0 keeps this a lookup per row: under a generic plan, which cannot know the limit, the
     # planner would otherwise read the whole table into a hash join.

@@ -27,7 +27,8 @@ class ProtocolVerbs:
         Each entry's ``score`` is the cosine similarity of the hash embeddings: 1.0 for the same text, 0.0 for nothing
         in common, 0.0 for every memory if the query has fewer than three characters. The order is exact, as if
         computed with unlimited precision; equal scores come in insertion order. Only active memories that have not
-        expired are seen. ``limit=0`` gives ``[]``; a limit above the number of memories gives them all.
+        expired are seen. ``limit=0`` gives ``[]``; a limit above the number of memories gives them all. An object made
+        with another ``ranking`` ranks as `recall` does, with its scores.
 
         ``connection`` joins a transaction of the caller on a borrowed asyncpg connection.
 

@@ -39,15 +39,17 @@ class RecallVerbs:
         """Return the ``limit`` memories that answer ``query`` best, best first, as a list of hits.
 
         A hit's ``score`` is the weight of the query's words that the memory holds, as a share of the weight of all of
-        them, and what the other parts of the ranking add: 0.0 has nothing of the query, about 1.0 has all of it.
-        Equal scores come in insertion order. Where fewer memories than ``limit`` have anything of the query, others
-        that match ``filter`` follow with what their priors give them, 0.0 by default; ``min_score`` leaves out all
-        below it.
+        them, and what the other parts of the ranking add: 0.0 has nothing of the query, about 1.0 has all of it. With
+        ``ranking="hash"`` it is the cosine of `search`, and so is the order. Equal scores come in insertion order.
+        Where fewer memories than ``limit`` have anything of the query, others that match ``filter`` follow with what
+        their priors give them, 0.0 by default; ``min_score`` leaves out all below it.
 
         ``filter`` is as for `find`; it never makes a recall return fewer memories than match it and were asked for.
-        ``ranking`` is a preset or a `Ranking`. Without a filter only the most promising places are looked at closely;
-        ``exact=True`` looks at all. ``as_of`` is the instant at which expiry and recency are judged, by default now.
-        ``explain=True`` gives each hit the parts of its score.
+        ``ranking`` is ``"hybrid"`` (words and, if this object has an embedder, vectors), ``"lexical"``, ``"hash"`` or a
+        `Ranking`. Without a filter only the most promising places are looked at closely; ``exact=True`` looks at all.
+        ``as_of`` is the instant at which expiry and recency are judged, by default now. ``explain=True`` gives each hit
+        the parts of its score. What was left out, such as vectors when the embedder fails, is said in the ``plan`` of
+        what is returned.
 
         Raises InvalidTypeError or InvalidValueError for bad arguments.
         """
