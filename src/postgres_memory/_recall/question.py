@@ -10,6 +10,8 @@ from .english import irregular_forms
 
 #: More words than this and a query is a text: the first ones are looked for.
 MOST_WORDS = 64
+#: Words of English that ask for a number and say nothing of what is counted; PostgreSQL's stop words leave them in.
+_ASKING = frozenset({"many", "much"})
 #: How many words the name of a subject has at the most.
 _LONGEST_NAME = 4
 
@@ -64,7 +66,7 @@ class Question:
 def read_question(query: str, *, forms: bool, dates: bool) -> Question:
     """Split a query into words; texts without spaces into pairs of letters, as memories are."""
     tokens = [token.group() for token in _WORD.finditer(query)]
-    spellings = [piece for token in tokens for piece in _pieces(token)][:MOST_WORDS]
+    spellings = [piece for token in _telling(tokens) for piece in _pieces(token)][:MOST_WORDS]
     lower = [spelling.lower() for spelling in spellings]
     with_month = any(_DATE_WORDS.get(word) in _MONTHS for word in lower)
     question = Question(names=_names([token.lower() for token in tokens[:MOST_WORDS]]))
@@ -75,6 +77,11 @@ def read_question(query: str, *, forms: bool, dates: bool) -> Question:
         if dates:
             question.add(group, *_date_terms(word, with_month=with_month), dated=True)
     return question
+
+
+def _telling(tokens: list[str]) -> list[str]:
+    """Leave out the words that only ask, unless there are no others."""
+    return [token for token in tokens if token.lower() not in _ASKING] or tokens
 
 
 def _pieces(token: str) -> list[str]:

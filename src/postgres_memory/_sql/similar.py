@@ -37,7 +37,7 @@ from .schema import Tables
 from .spaces import readable_space
 
 #: How much the similarity of a neighbour counts, by how far away it is.
-_SHARES = {0: 1.0, 1: 1 / 2, -1: 1 / 2, 2: 1 / 3, -2: 1 / 3}
+_SHARES = {distance: 1 / (1 + abs(distance)) for distance in range(-4, 5)}
 
 _SIGNS = {"cosine": "<=>", "inner_product": "<#>", "l2": "<->"}
 
