@@ -75,7 +75,7 @@ class MemoryPermissions:
     writers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_key(self.owner, "permissions.owner")
+        _set(self, "owner", check_key(self.owner, "permissions.owner"))
         _set(self, "readers", check_array(self.readers, "permissions.readers"))
         _set(self, "writers", check_array(self.writers, "permissions.writers"))
 
@@ -95,7 +95,7 @@ class MemoryRelation:
     label: str = ""
 
     def __post_init__(self) -> None:
-        check_id(self.target_id, "relation.target_id")
+        _set(self, "target_id", check_id(self.target_id, "relation.target_id"))
         _set(
             self,
             "relation_type",
@@ -103,7 +103,7 @@ class MemoryRelation:
         )
         _set(self, "confidence", check_fraction(self.confidence, "relation.confidence"))
         _set(self, "metadata", check_mapping(self.metadata, "relation.metadata"))
-        check_label(self.label, "relation.label")
+        _set(self, "label", check_label(self.label, "relation.label"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +139,17 @@ class MemoryRecord:
     version: int = 1
 
     def __post_init__(self) -> None:
-        check_id(self.id)
-        check_content(self.content, max_bytes=HARD_MAX_CONTENT_BYTES)
-        check_namespace(self.namespace)
+        _set(self, "id", check_id(self.id))
+        _set(self, "content", check_content(self.content, max_bytes=HARD_MAX_CONTENT_BYTES))
+        _set(self, "namespace", check_namespace(self.namespace))
         _set(self, "memory_type", check_enum(self.memory_type, MemoryType, "memory_type"))
         _set(self, "status", check_enum(self.status, MemoryStatus, "status"))
         for name in ("created_at", "updated_at", "last_accessed", "expires_at"):
             _set(self, name, check_time(getattr(self, name), name))
         if self.created_at is None:
             raise InvalidTypeError("created_at", "must be a datetime, not None")
-        check_count(self.access_count, "access_count")
-        check_positive(self.version, "version")
+        _set(self, "access_count", check_count(self.access_count, "access_count"))
+        _set(self, "version", check_positive(self.version, "version"))
         _set(self, "embedding", check_embedding(self.embedding))
         _set(self, "tags", check_array(self.tags, "tags"))
         _set(self, "importance", check_fraction(self.importance, "importance"))
@@ -159,7 +159,7 @@ class MemoryRecord:
         if not isinstance(self.permissions, MemoryPermissions):
             raise InvalidTypeError("permissions", "must be a MemoryPermissions")
         for name in ("thread_id", "session_id", "supersedes"):
-            check_optional_key(getattr(self, name), name)
+            _set(self, name, check_optional_key(getattr(self, name), name))
 
 
 def record_from_values(values: dict[str, Any]) -> MemoryRecord:

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from postgres_memory import PostgresMemory
+from postgres_memory import MemoryPermissions, MemoryRelation, MemoryRelationType, PostgresMemory
 from postgres_memory.errors import InvalidInputError, InvalidTypeError, InvalidValueError
 
 from ..conftest import Database
@@ -155,6 +155,41 @@ async def test_a_subclass_of_str_counts_as_its_characters(memory: PostgresMemory
     (entry,) = await memory.search(Loud("green tea"))
     assert (entry.content, entry.score) == ("green tea", 1.0)
     assert type(entry.content) is str
+
+
+async def test_a_record_of_subclasses_of_str_is_one_of_their_characters(memory: PostgresMemory) -> None:
+    await memory.add("target", id="target")
+    relation = MemoryRelation(Loud("target"), MemoryRelationType.RELATED, label=Loud("label"))
+    fields: dict[str, Any] = {
+        "tags": [Loud("tag")],
+        "thread_id": Loud("thread"),
+        "session_id": Loud("session"),
+        "permissions": MemoryPermissions(Loud("owner"), (Loud("reader"),)),
+        "relations": [relation],
+    }
+    added = await memory.add(Loud("green tea"), id=Loud("added"), **fields)
+    result = await memory.add_many([{"content": Loud("black tea"), "id": Loud("loaded"), **fields}])
+    assert result.stored == 1
+    loaded = await memory.get("loaded")
+    assert (added.id, added.content, loaded.content) == ("added", "green tea", "black tea")
+    for record in (added, loaded):
+        (kept,) = record.relations
+        owner = record.permissions.owner
+        texts = [record.id, record.content, record.thread_id, record.session_id, owner, kept.label]
+        assert {type(text) for text in (*texts, kept.target_id)} == {str}
+    assert added == await memory.get("added")
+    assert loaded.permissions == added.permissions
+    assert (await memory.verify()).ok
+    update = await memory.add_many([{"content": "white tea", "id": Loud("loaded")}], on_conflict="update")
+    assert update.stored == 1
+    assert (await memory.get("loaded")).content == "white tea"
+
+
+async def test_a_thread_named_by_a_subclass_of_str_has_its_characters(database: Database) -> None:
+    async with PostgresMemory(database.dsn, thread_field="thread") as memory:
+        await memory.store("text", {"thread": Loud("tea talk")})
+        (record,) = await memory.find()
+    assert record.thread_id == record.metadata["thread"] == "tea talk"
 
 
 async def test_the_size_limit_is_configurable(database: Database) -> None:

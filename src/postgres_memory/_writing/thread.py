@@ -20,4 +20,4 @@ def thread_of(context: Context, metadata: object) -> str | None:
         raise InvalidTypeError(
             argument, f"names the thread, so it must be a str or an int, not {kind_of(value)}"
         )
-    return check_key(str(value), argument)
+    return check_key(value if isinstance(value, str) else str(int(value)), argument)
