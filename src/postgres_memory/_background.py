@@ -36,6 +36,9 @@ T = TypeVar("T")
 CANCELLING_SECONDS = 10.0
 EXIT_SECONDS = 3.0
 
+#: Items of an iterable, and what it raised instead of the next one.
+_Chunk = tuple[list[Any], Exception | None]
+
 #: Items of a caller's iterable that change threads at once: 100 a time cost 1 µs each, one by one 100 µs.
 CHUNK = 100
 
@@ -83,19 +86,27 @@ class Call:
         self._jobs.put(job)
 
     async def items(self, iterable: Iterable[Any]) -> AsyncIterator[Any]:
-        """Yield what ``iterable`` yields, read in the waiting thread, which it may belong to, as a cursor does."""
+        """Yield what ``iterable`` yields, read in the waiting thread, which it may belong to, as a cursor does.
+
+        Raises what it raises, after the items before that: the verb decides what becomes of those.
+        """
         iterator = iter(iterable)
         while True:
-            chunk: asyncio.Future[list[Any]] = self._loop.create_future()
+            chunk: asyncio.Future[_Chunk] = self._loop.create_future()
             self.do_in_caller(partial(self._answer, chunk, iterator))
-            items = await chunk
+            items, error = await chunk
             for item in items:
                 yield item
+            if error is not None:
+                raise error
             if len(items) < CHUNK:
                 return
 
-    def _answer(self, chunk: asyncio.Future[list[Any]], iterator: Iterator[Any]) -> None:
-        self._loop.call_soon_threadsafe(_fulfil, chunk, list(islice(iterator, CHUNK)))
+    def _answer(self, chunk: asyncio.Future[_Chunk], iterator: Iterator[Any]) -> None:
+        items: list[Any] = []
+        with _Failure() as failure:
+            items.extend(islice(iterator, CHUNK))  # keeps what came before an error
+        self._loop.call_soon_threadsafe(_fulfil, chunk, (items, failure.error))
 
     def run(self, function: Callable[[], Awaitable[T]]) -> T:
         """Run ``function`` on the loop and wait for it."""
@@ -134,6 +145,20 @@ class Call:
 def _fulfil(future: asyncio.Future[T], result: T) -> None:
     if not future.done():  # it was cancelled meanwhile
         future.set_result(result)
+
+
+class _Failure:
+    """A block's error, which goes another way: held instead of raised, unless it interrupts the thread."""
+
+    error: Exception | None = None
+
+    def __enter__(self) -> _Failure:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Exception):
+            self.error = error
+        return self.error is not None
 
 
 class _Escaped:

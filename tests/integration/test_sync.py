@@ -260,6 +260,19 @@ def test_an_error_of_the_iterable_is_raised_as_it_is(memory: SyncPostgresMemory)
     memory.store("still usable")
 
 
+@pytest.mark.parametrize("size", [10, 50, 957])
+def test_whole_batches_before_an_error_of_the_iterable_are_stored(
+    memory: SyncPostgresMemory, size: int
+) -> None:
+    def items() -> Iterator[str]:
+        yield from (f"{n}" for n in range(957))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        memory.add_many(items(), batch_size=size)
+    assert memory.count() == 957 // size * size
+
+
 def test_progress_is_called_in_the_calling_thread(memory: SyncPostgresMemory) -> None:
     calls: list[tuple[int, int, int]] = []
 
