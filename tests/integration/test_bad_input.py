@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -183,6 +184,24 @@ async def test_a_record_of_subclasses_of_str_is_one_of_their_characters(memory: 
     update = await memory.add_many([{"content": "white tea", "id": Loud("loaded")}], on_conflict="update")
     assert update.stored == 1
     assert (await memory.get("loaded")).content == "white tea"
+
+
+async def test_metadata_does_not_outgrow_its_limit_by_merging(memory: PostgresMemory, tmp_path: Path) -> None:
+    half = "x" * (MIB // 2)
+    before = await memory.add("text", metadata={"a": half})
+    with pytest.raises(InvalidValueError, match="merged with what is there, must be at most") as caught:
+        await memory.update(before.id, metadata={"b": half}, metadata_mode="merge")
+    assert caught.value.argument == "metadata"
+    async with memory.transaction() as inside:
+        with pytest.raises(InvalidValueError, match="merged with what is there"):
+            await inside.update(before.id, metadata={"b": half}, metadata_mode="merge")
+        await inside.store("the transaction goes on")
+    assert await memory.get(before.id) == before
+    after = await memory.update(before.id, metadata={"b": half[:-20]}, metadata_mode="merge")
+    assert len(after.metadata) == 2
+    await memory.export(tmp_path / "file")
+    await memory.clear()
+    assert (await memory.import_(tmp_path / "file")).stored == 2
 
 
 async def test_a_thread_named_by_a_subclass_of_str_has_its_characters(database: Database) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._context import Context
-from .._json import encode_metadata
+from .._json import decode_metadata, encode_metadata
 from .._record_checks import check_array, check_enum, check_fraction, check_optional_key, check_time
 from .._validation import check_content, check_id, check_positive
 from ..embedding.counting import counts_of
@@ -50,7 +50,11 @@ async def update(
             "counts": counts,
         }
     )
-    row = await _write(context, parameters, tuple(sorted(columns)), metadata_mode == "merge")
+    changed = tuple(sorted(columns))
+    if metadata_mode == "merge":
+        row = await context.retried(lambda inside: _merge(inside, parameters, changed))
+    else:
+        row = await _write(context, parameters, changed)
     if row["found"] is None:
         raise NotFoundError(context.namespace, (id,))
     if row["version"] is None:
@@ -61,8 +65,19 @@ async def update(
     return record if counts is None else replace(record, embedding=tuple(normalize(counts)))
 
 
+async def _merge(inside: Context, parameters: dict[str, Any], changed: tuple[str, ...]) -> Record:
+    """Write in a transaction, which a metadata that is too large with what was there already does not leave."""
+    row = await _write(inside, parameters, changed, merge_metadata=True)
+    if row["version"] is not None:
+        try:
+            encode_metadata(decode_metadata(row["metadata"]))
+        except InvalidValueError as error:
+            raise InvalidValueError("metadata", f"merged with what is there, {error.problem}") from error
+    return row
+
+
 async def _write(
-    context: Context, parameters: dict[str, Any], changed: tuple[str, ...], merge_metadata: bool
+    context: Context, parameters: dict[str, Any], changed: tuple[str, ...], *, merge_metadata: bool = False
 ) -> Record:
     from .._sql.changing import KEYED, update_memory
 

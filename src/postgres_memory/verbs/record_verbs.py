@@ -130,7 +130,7 @@ class RecordVerbs:
 
         With ``expected_version`` it is changed only if it is at that version, else VersionConflictError tells both.
         A new content is embedded anew. ``metadata`` goes with ``metadata_mode``: ``"merge"`` adds its top-level keys to
-        those there are, ``"replace"`` sets it as a whole.
+        those there are, and what comes of it is held to the same limit, ``"replace"`` sets it as a whole.
 
         Raises NotFoundError, ConflictError if the memory is deduped and another deduped one, which the error names in
         ``id``, has the content it would have (also when an expired one is revived by its ``expires_at``), or
