@@ -186,6 +186,17 @@ async def test_a_record_of_subclasses_of_str_is_one_of_their_characters(memory: 
     assert (await memory.get("loaded")).content == "white tea"
 
 
+@pytest.mark.parametrize("bad", ["", "\0", None])
+async def test_an_id_is_refused_under_the_name_of_its_argument(memory: PostgresMemory, bad: Any) -> None:
+    for verb in (memory.get, memory.history, memory.restore, memory.archive, memory.delete, memory.relations):
+        with pytest.raises(InvalidInputError) as caught:
+            await verb(bad)
+        assert caught.value.argument == "id"
+    with pytest.raises(InvalidInputError) as caught:
+        await memory.get_many(["x", bad])
+    assert caught.value.argument == "ids[1]"
+
+
 async def test_metadata_does_not_outgrow_its_limit_by_merging(memory: PostgresMemory, tmp_path: Path) -> None:
     half = "x" * (MIB // 2)
     before = await memory.add("text", metadata={"a": half})

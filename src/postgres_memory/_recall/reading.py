@@ -12,7 +12,7 @@ from ..records import MemoryRecord
 
 async def read_record(context: Context, id: str) -> MemoryRecord:
     """Return the record of one memory, whatever its status, or raise NotFoundError."""
-    (record,) = await read_records(context, [id])
+    (record,) = await read_records(context, [check_id(id)])
     if record is None:
         raise NotFoundError(context.namespace, (id,))
     return record
