@@ -28,8 +28,8 @@ def payload_digest(
         "thread_id": record.thread_id,
         "session_id": record.session_id,
         "permissions": [record.permissions.owner, record.permissions.readers, record.permissions.writers],
-        "relations": encode_relations(record.relations),
-        # Through a dict of its own, with sorted keys: the order of keys says nothing.
-        "metadata": json.dumps(json.loads(encode_metadata(record.metadata)), sort_keys=True),
+        # Through objects of their own, dumped with sorted keys: the order of keys says nothing.
+        "relations": json.loads(encode_relations(record.relations)),
+        "metadata": json.loads(encode_metadata(record.metadata)),
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
