@@ -82,8 +82,15 @@ def encode_metadata(value: object, argument: str = "metadata") -> str:
 
 
 def decode_metadata(text: str) -> dict[str, Any]:
-    """Return the metadata in the text of a ``jsonb`` value, as new objects."""
-    value = _loads(text)
+    """Return the metadata in the text of a ``jsonb`` value, as new objects.
+
+    Raises InvalidValueError for what only other programs store there, and Python cannot hold.
+    """
+    try:
+        value = _loads(text)
+    except (RecursionError, ValueError) as error:
+        problem = "is nested too deeply" if isinstance(error, RecursionError) else "holds a number too long"
+        raise InvalidValueError("metadata", f"the stored JSON {problem} to be read") from error
     if type(value) is not dict:
         raise InvalidValueError("metadata", f"the stored JSON is a {kind_of(value)}, not an object")
     return value

@@ -182,3 +182,12 @@ def test_stored_json_that_is_no_object_is_an_error(text: str) -> None:
     assert not isinstance(json.loads(text), dict)
     with pytest.raises(InvalidValueError, match="not an object"):
         decode_metadata(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [('{"a":' * 100_000 + "1" + "}" * 100_000, "nested too deeply"), (f'{{"a":{"9" * 5000}}}', "too long")],
+)
+def test_stored_json_that_python_cannot_hold_is_an_error_of_ours(text: str, problem: str) -> None:
+    with pytest.raises(InvalidValueError, match=problem):
+        decode_metadata(text)
