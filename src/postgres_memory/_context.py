@@ -60,7 +60,8 @@ class Scope:
 class Context:
     """The surroundings of one call.
 
-    ``connection`` is the one of the transaction that the call joins: the caller's, or that of our block ``scope``.
+    ``connection`` is the one of the transaction that the call joins: the caller's, or that of our block ``scope``;
+    ``level`` says how many transactions and savepoints of this call are around.
     ``toucher`` counts accesses, where they are counted. ``thread_field`` and ``subject_field`` are keys of metadata.
     ``embedder`` embeds contents beside the hash embedding; with ``embed_in_transactions`` also in the caller's, which
     waits for it.
@@ -73,6 +74,7 @@ class Context:
     idempotency_ttl: timedelta = timedelta(hours=24)
     connection: Connection | None = None
     scope: Scope | None = None
+    level: int = 0
     toucher: Toucher | None = None
     thread_field: str | None = None
     subject_field: str | None = None
@@ -132,5 +134,5 @@ class Context:
             async with self.scope.entered(), replace(self, scope=None).transaction() as inside:
                 yield inside
             return
-        async with self.database.transaction(self.connection) as connection:
-            yield replace(self, connection=connection)
+        async with self.database.transaction(self.connection, self.level) as connection:
+            yield replace(self, connection=connection, level=self.level + 1)

@@ -58,11 +58,20 @@ _LONGEST_PAUSE = 1.0
 _chance = SystemRandom()
 
 _TRANSACTION = ("BEGIN", "COMMIT", "ROLLBACK")
-_SAVEPOINT = (
-    "SAVEPOINT postgres_memory",
-    "RELEASE SAVEPOINT postgres_memory",
-    "ROLLBACK TO SAVEPOINT postgres_memory; RELEASE SAVEPOINT postgres_memory",
-)
+
+
+def _savepoint(level: int) -> tuple[str, str, str]:
+    """Return the statements of a savepoint. One within another has a name of its own.
+
+    Under one name, where the answer to the inner SAVEPOINT is not awaited to its end, the outer one's rollback would
+    stop at the inner one, and keep what came between.
+    """
+    name = f"postgres_memory_{level}"
+    return (
+        f"SAVEPOINT {name}",
+        f"RELEASE SAVEPOINT {name}",
+        f"ROLLBACK TO SAVEPOINT {name}; RELEASE SAVEPOINT {name}",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,20 +311,23 @@ class Database(Generic[OpenedT]):
         return PoolCounts(pool.get_size(), pool.get_size() - pool.get_idle_size(), pool.get_max_size())
 
     @asynccontextmanager
-    async def transaction(self, connection: Connection | None = None) -> AsyncIterator[Connection]:
+    async def transaction(
+        self, connection: Connection | None = None, level: int = 0
+    ) -> AsyncIterator[Connection]:
         """Run the body in a transaction on a connection of the pool, or on the caller's ``connection``.
 
-        Where the caller is in a transaction, it is a savepoint. Errors of the body pass as they are.
+        Where the caller is in a transaction, it is a savepoint; ``level`` counts those around it. Errors of the body
+        pass as they are.
         """
         if connection is None:
             async with self.acquired() as own, self.transaction(own):
                 yield own
             return
         await self.opened()
-        begin, commit, rollback = _SAVEPOINT if connection.is_in_transaction() else _TRANSACTION
-        with translated():
-            await connection.execute(begin)
+        begin, commit, rollback = _savepoint(level) if connection.is_in_transaction() else _TRANSACTION
         try:
+            with translated():
+                await connection.execute(begin)
             yield connection
             with translated():
                 outcome = await connection.execute(commit)

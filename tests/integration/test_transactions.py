@@ -165,6 +165,60 @@ async def test_cancelled_inside(memory: PostgresMemory) -> None:
     assert await contents(memory) == []
 
 
+@pytest.mark.parametrize("unanswered", ["SAVEPOINT postgres_memory_0", "SAVEPOINT postgres_memory_1"])
+async def test_cancelled_before_the_answer_to_a_savepoint(
+    memory: PostgresMemory,
+    connection: asyncpg.Connection[asyncpg.Record],
+    monkeypatch: pytest.MonkeyPatch,
+    unanswered: str,
+) -> None:
+    """Who catches it and goes on in his transaction commits nothing of the call: no key without its memory."""
+    execute = asyncpg.Connection.execute
+
+    async def cut_off(own: asyncpg.Connection[asyncpg.Record], query: str) -> str:
+        answer: str = await execute(own, query)
+        if query == unanswered:
+            raise asyncio.CancelledError
+        return answer
+
+    async def add() -> None:
+        await memory.add("tea", idempotency_key="k", on_conflict="update", connection=connection)
+
+    async with connection.transaction():
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncpg.Connection, "execute", cut_off)
+            with pytest.raises(asyncio.CancelledError):
+                await add()
+        await memory.store("tea time", connection=connection)
+    assert await contents(memory) == ["tea time"]
+    assert await connection.fetchval("SELECT count(*) FROM memory.idempotency_keys") == 0
+    await add()
+    assert await contents(memory) == ["tea", "tea time"]
+
+
+async def test_cancelled_before_the_answer_to_begin(
+    memory: PostgresMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is given back without a transaction: the driver would complain of one, and end it."""
+    execute = asyncpg.Connection.execute
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
+
+    async def cut_off(own: asyncpg.Connection[asyncpg.Record], query: str) -> str:
+        answer: str = await execute(own, query)
+        if query == "BEGIN":
+            raise asyncio.CancelledError
+        return answer
+
+    await memory.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncpg.Connection, "execute", cut_off)
+        with pytest.raises(asyncio.CancelledError):
+            await memory.add("tea", idempotency_key="k")
+    await memory.add("tea", idempotency_key="k")
+    assert complaints == []
+
+
 async def test_blocks_within_blocks_are_transactions_of_their_own(memory: PostgresMemory) -> None:
     async with memory.transaction() as outer:
         await outer.store("tea outside")
