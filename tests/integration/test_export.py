@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from postgres_memory import PostgresMemory
+from postgres_memory._transfer.writing import in_thread
 from postgres_memory.errors import (
     InvalidTypeError,
     UsageError,
@@ -202,3 +203,32 @@ class TestExport:
                 await inside.export(io.BytesIO())
             await inside.store("goes on")
         assert await full.count() == 4
+
+
+async def test_the_file_that_replaces_another_is_read_by_no_one_else(
+    memory: PostgresMemory, tmp_path: Path
+) -> None:
+    await memory.store("a secret")
+    path = tmp_path / "memories.jsonl"
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    await memory.export(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_function_beside_the_loop_is_waited_for_however_often_one_is_cancelled() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def write() -> bool:
+        begun.set()
+        return goes_on.wait(10)
+
+    task = asyncio.create_task(in_thread(write))
+    await asyncio.to_thread(begun.wait)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0.01)
+        assert not task.done()
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -26,7 +26,9 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():
+            with suppress(asyncio.CancelledError):  # again: that it is cancelled is known
+                await asyncio.wait([task])
         if not task.cancelled():
             task.exception()
         raise
@@ -86,6 +88,9 @@ class _Partial(_Direct):
         self._path = path
         self._partial = path.with_name(f".{path.name[:100]}.{new_id()}.partial")
         super().__init__(self._partial)
+        with suppress(FileNotFoundError):
+            # Who may read the file that it replaces may read it, and nobody else.
+            self._partial.chmod(stat.S_IMODE(path.stat().st_mode))
 
     def finish(self) -> None:
         self._file.flush()
