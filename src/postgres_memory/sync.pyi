@@ -106,7 +106,7 @@ class _RelationVerbs:
         include_inactive: bool = False,
     ) -> Related: ...
     def contradictions(
-        self, *, filter: Filter | Mapping[str, Any] | None = None, limit: int | None = None
+        self, filter: Filter | Mapping[str, Any] | None = None, *, limit: int | None = None
     ) -> list[Contradiction]: ...
 
 class _LifecycleVerbs:

@@ -370,7 +370,7 @@ async def test_contradictions_are_between_memories_that_count(
     await connection.close()
 
     async def pairs(filter_: Any = None) -> list[tuple[str, str]]:
-        return [(pair.first.id, pair.second.id) for pair in await memory.contradictions(filter=filter_)]
+        return [(pair.first.id, pair.second.id) for pair in await memory.contradictions(filter_)]
 
     assert await pairs() == [("a", "b"), ("a", "plain")]
     assert await pairs(field("tags").contains_any(["x"])) == [("a", "b")]

@@ -135,8 +135,8 @@ class RelationVerbs:
 
     async def contradictions(
         self,
-        *,
         filter: Filter | Mapping[str, Any] | None = None,
+        *,
         limit: int | None = None,
         connection: Connection | None = None,
     ) -> list[Contradiction]:
