@@ -10,11 +10,18 @@ from types import CodeType
 from typing import Any
 
 import pytest
+from scripts.draw_ranking import picture_of
 
 from postgres_memory import PostgresMemory
+from tests.conftest import Database
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-PAGES = sorted(page for page in DOCS.glob("reference/*.md") if "```python" in page.read_text())
+PAGES = sorted(
+    page
+    for folder in ("reference", "explanation")
+    for page in DOCS.glob(f"{folder}/*.md")
+    if "```python" in page.read_text()
+)
 
 
 def blocks(page: Path) -> list[str]:
@@ -27,16 +34,33 @@ def compiled(page: Path, source: str) -> CodeType:
 
 
 def test_there_are_pages_with_examples() -> None:
-    assert {"records.md", "relations.md", "lifecycle.md", "listing.md"} <= {page.name for page in PAGES}
+    assert {"records.md", "relations.md", "lifecycle.md", "listing.md", "recall.md", "ranking.md"} <= {
+        page.name for page in PAGES
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 async def test_the_examples_of_a_page_run(
-    page: Path, memory: PostgresMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    database: Database,
+    memory: PostgresMemory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POSTGRES_MEMORY_DSN", database.dsn)
     names: dict[str, Any] = {"memory": memory, "__name__": "page"}
     for source in blocks(page):
         outcome = eval(compiled(page, source), names)
         if inspect.isawaitable(outcome):
             await outcome
+    picture = page.with_suffix(".svg")
+    if picture.exists():
+        assert picture_of(names) == picture.read_text(encoding="utf-8"), "run scripts/draw_ranking.py"
+
+
+def test_links_of_the_pages_lead_somewhere() -> None:
+    for page in DOCS.glob("*/*.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), (page.name, target)
