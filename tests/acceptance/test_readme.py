@@ -29,6 +29,11 @@ def blocks(text: str, language: str) -> list[str]:
     return [body for named, body in found if named == language]
 
 
+def printed(text: str) -> list[str]:
+    """Return what the examples are said to print."""
+    return re.findall(r"^It prints:\n\n```\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
 def environment(dsn: str) -> dict[str, str]:
     return {**os.environ, "POSTGRES_MEMORY_DSN": dsn, "PYTHONWARNINGS": "error"}
 
@@ -38,9 +43,9 @@ def test_readme_is_short() -> None:
 
 
 def test_example_is_short_runs_and_prints_what_it_shows(database: Database, tmp_path: Path) -> None:
-    (example,) = blocks(README, "python")
+    example, _ = blocks(README, "python")
     assert len(example.splitlines()) <= 15
-    (shown,) = re.findall(r"^It prints:\n\n```\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+    shown, _ = printed(README)
     done = subprocess.run(
         [sys.executable, "-c", example],
         cwd=tmp_path,
@@ -51,6 +56,21 @@ def test_example_is_short_runs_and_prints_what_it_shows(database: Database, tmp_
     )
     assert done.stderr == ""
     assert done.stdout == shown
+
+
+async def test_example_of_recall_prints_what_it_shows(
+    database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POSTGRES_MEMORY_DSN", database.dsn)
+    _, example = blocks(README, "python")
+    _, shown = printed(README)
+    body = "".join(f"    {line}\n" for line in example.splitlines())
+    names: dict[str, object] = {"PostgresMemory": PostgresMemory}
+    exec(f"async def run():\n{body}", names)
+    run = names["run"]
+    assert asyncio.iscoroutinefunction(run)
+    await run()
+    assert capsys.readouterr().out == shown
 
 
 def test_readme_names_the_two_commands_and_make_has_them() -> None:
