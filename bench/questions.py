@@ -68,6 +68,19 @@ class Conversation:
         return replace(self, turns=tuple(turns))
 
 
+def together(conversations: Sequence[Conversation]) -> Conversation:
+    """Return all conversations as one: one namespace, the threads and questions of all."""
+    turns, questions = [], []
+    for one in conversations:
+        for turn in one.turns:
+            thread = None if turn.thread is None else f"{one.name} {turn.thread}"
+            turns.append(replace(turn, id=f"{one.name} {turn.id}", thread=thread))
+        for asked in one.questions:
+            relevant = frozenset(f"{one.name} {id_}" for id_ in asked.relevant)
+            questions.append(replace(asked, relevant=relevant))
+    return Conversation("together", tuple(turns), tuple(questions))
+
+
 def read_conversations(folder: Path, name: str, without: Sequence[str] = ()) -> list[Conversation]:
     """Read a data set; questions of the categories ``without``, or without an answer, are left out."""
     turns: dict[str, list[Turn]] = defaultdict(list)

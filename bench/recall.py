@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 import numpy as np
 from contest import database
-from questions import BM25, METRICS, Conversation, measure, read_conversations
+from questions import BM25, METRICS, Conversation, measure, read_conversations, together
 
 from postgres_memory import PostgresMemory, Ranking
 
@@ -78,9 +78,10 @@ def hash_search(memory: PostgresMemory, conversation: Conversation) -> Ranker:
     return rank
 
 
-def recalled(memory: PostgresMemory, ranking: Ranking) -> Ranker:
+def recalled(memory: PostgresMemory, ranking: Ranking, *, exact: bool = False) -> Ranker:
     async def rank(question: str) -> list[str]:
-        return [hit.record.id for hit in await memory.recall(question, limit=10, ranking=ranking)]
+        hits = await memory.recall(question, limit=10, ranking=ranking, exact=exact)
+        return [hit.record.id for hit in hits]
 
     return rank
 
@@ -160,6 +161,7 @@ async def quality(arguments: argparse.Namespace, conversations: list[Conversatio
                     "BM25": await bm25(connection, conversation),
                 }
                 rankers |= {name: recalled(memory, ranking) for name, ranking in RANKINGS.items()}
+                rankers["exact=True"] = recalled(memory, Ranking(), exact=True)
                 if model is not None:
                     # The hybrid ranking takes its place here when `recall` knows embedding spaces.
                     rankers["vectors of the model"] = vectors(model, conversation)
@@ -244,12 +246,15 @@ def main() -> None:
     )
     parser.add_argument("--without", nargs="*", default=["adversarial"], help="categories to leave out")
     parser.add_argument("--shuffled", action="store_true", help="no order, threads, subjects and dates")
+    parser.add_argument("--together", action="store_true", help="all conversations in one namespace")
     parser.add_argument("--model", action="store_true", help="also rank by the vectors of a local model")
     parser.add_argument("--latency", action="store_true", help="measure times, not quality")
     arguments = parser.parse_args()
     conversations = read_conversations(arguments.folder, arguments.data, arguments.without)
     if arguments.shuffled:
         conversations = [conversation.shuffled(SEED) for conversation in conversations]
+    if arguments.together:
+        conversations = [together(conversations)]
     if arguments.latency:
         asyncio.run(latency(conversations))
         return
