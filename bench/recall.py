@@ -201,6 +201,27 @@ def load_model() -> Callable[[Sequence[str]], np.ndarray]:
     return lambda texts: np.array([embed(text) for text in texts])
 
 
+async def telling(arguments: argparse.Namespace) -> None:
+    """How well the best score tells questions that nothing answers from the others: 1 always, 0.5 by chance."""
+    print("| conversation | AUC |\n|---|---:|")
+    async with database() as dsn:
+        for conversation in read_conversations(arguments.folder, arguments.data):
+            memory = PostgresMemory(
+                dsn, namespace=conversation.name, subject_field="subject", access_tracking="off"
+            )
+            best: dict[bool, list[float]] = {True: [], False: []}
+            async with memory:
+                await memory.add_many(turn.item() for turn in conversation.turns)
+                for asked in conversation.questions:
+                    (hit, *_) = await memory.recall(asked.question, limit=1)
+                    best[asked.category != arguments.telling].append(hit.score)
+            better = np.subtract.outer(best[True], best[False])
+            area = ((better > 0) + 0.5 * (better == 0)).mean()
+            print(
+                f"| {conversation.name} ({len(best[True])} and {len(best[False])} questions) | {area:.2f} |"
+            )
+
+
 async def latency(conversations: list[Conversation]) -> None:
     """Copies of all conversations, each with threads of its own, until there are enough memories."""
     questions = [asked.question for conversation in conversations for asked in conversation.questions]
@@ -248,8 +269,14 @@ def main() -> None:
     parser.add_argument("--shuffled", action="store_true", help="no order, threads, subjects and dates")
     parser.add_argument("--together", action="store_true", help="all conversations in one namespace")
     parser.add_argument("--model", action="store_true", help="also rank by the vectors of a local model")
+    parser.add_argument(
+        "--telling", metavar="CATEGORY", help="whether scores tell questions that nothing answers"
+    )
     parser.add_argument("--latency", action="store_true", help="measure times, not quality")
     arguments = parser.parse_args()
+    if arguments.telling:
+        asyncio.run(telling(arguments))
+        return
     conversations = read_conversations(arguments.folder, arguments.data, arguments.without)
     if arguments.shuffled:
         conversations = [conversation.shuffled(SEED) for conversation in conversations]
