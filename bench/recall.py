@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import itertools
 import statistics
 import sys
@@ -26,6 +27,7 @@ from contest import database
 from questions import BM25, METRICS, Conversation, measure, read_conversations, together
 
 from postgres_memory import PostgresMemory, Ranking
+from postgres_memory.ranking import Preset
 
 Ranker = Callable[[str], Awaitable[Sequence[str]]]
 
@@ -65,20 +67,7 @@ async def bm25(connection: asyncpg.Connection, conversation: Conversation) -> Ra
     return rank
 
 
-def hash_search(memory: PostgresMemory, conversation: Conversation) -> Ranker:
-    """The protocol's `search`; its entries have no ids, and texts that are the same stand for each other in order."""
-    ids: dict[str, list[str]] = {}
-    for turn in conversation.turns:
-        ids.setdefault(turn.text, []).append(turn.id)
-
-    async def rank(question: str) -> list[str]:
-        left = {text: list(same) for text, same in ids.items()}
-        return [left[entry.content].pop(0) for entry in await memory.search(question, limit=10)]
-
-    return rank
-
-
-def recalled(memory: PostgresMemory, ranking: Ranking, *, exact: bool = False) -> Ranker:
+def recalled(memory: PostgresMemory, ranking: Ranking | Preset, *, exact: bool = False) -> Ranker:
     async def rank(question: str) -> list[str]:
         hits = await memory.recall(question, limit=10, ranking=ranking, exact=exact)
         return [hit.record.id for hit in hits]
@@ -151,20 +140,26 @@ async def quality(arguments: argparse.Namespace, conversations: list[Conversatio
         connection = await asyncpg.connect(dsn)
         for conversation in conversations:
             memory = PostgresMemory(
-                dsn, namespace=conversation.name, subject_field="subject", access_tracking="off"
+                dsn,
+                namespace=conversation.name,
+                subject_field="subject",
+                access_tracking="off",
+                embedder=model,
+                space=None if model is None else "minilm",
             )
             async with memory:
-                await memory.add_many(turn.item() for turn in conversation.turns)
-                await connection.execute("VACUUM ANALYZE memory.memories")
+                for turn in conversation.turns:
+                    await memory.add(**turn.item())
+                await connection.execute("VACUUM ANALYZE")
                 rankers: dict[str, Ranker] = {
-                    "hash search": hash_search(memory, conversation),
+                    "hash search": recalled(memory, "hash"),
                     "BM25": await bm25(connection, conversation),
                 }
                 rankers |= {name: recalled(memory, ranking) for name, ranking in RANKINGS.items()}
                 rankers["exact=True"] = recalled(memory, Ranking(), exact=True)
                 if model is not None:
-                    # The hybrid ranking takes its place here when `recall` knows embedding spaces.
                     rankers["vectors of the model"] = vectors(model, conversation)
+                    rankers["hybrid"] = recalled(memory, "hybrid")
                 for asked in conversation.questions:
                     outcome.categories.append(asked.category)
                     for name, rank in rankers.items():
@@ -191,6 +186,7 @@ def load_model() -> Callable[[Sequence[str]], np.ndarray]:
     session = onnxruntime.InferenceSession(str(weights), providers=["CPUExecutionProvider"])
     taken = {place.name for place in session.get_inputs()}
 
+    @functools.cache
     def embed(text: str) -> np.ndarray:
         ids = np.array([tokenizer.encode(text).ids], np.int64)
         given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
