@@ -30,13 +30,21 @@ class WordEmbedder:
         self.asked: list[list[str]] = []
         self.fails: Callable[[Sequence[str]], bool] = lambda _: False
         self.delay = 0.0
+        self._asked_again = asyncio.Condition()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        self.asked.append(list(texts))
+        async with self._asked_again:
+            self.asked.append(list(texts))
+            self._asked_again.notify_all()
         await asyncio.sleep(self.delay)
         if self.fails(texts):
             raise RuntimeError("the model is away")
         return [word_vector(text, self.dimensions) for text in texts]
+
+    async def has_been_asked(self, times: int) -> None:
+        """Wait until then."""
+        async with self._asked_again:
+            await self._asked_again.wait_for(lambda: len(self.asked) >= times)
 
 
 async def embeddings(

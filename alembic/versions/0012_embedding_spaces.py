@@ -28,7 +28,7 @@ def upgrade() -> None:
             created_at timestamp with time zone DEFAULT now() NOT NULL,
             CONSTRAINT embedding_spaces_pkey PRIMARY KEY (namespace, name),
             CONSTRAINT embedding_spaces_namespace_check CHECK (octet_length(namespace) BETWEEN 1 AND 255),
-            CONSTRAINT embedding_spaces_name_check CHECK (octet_length(name) BETWEEN 1 AND 255 AND name <> 'hash'),
+            CONSTRAINT embedding_spaces_name_check CHECK (octet_length(name) <= 255 AND name NOT IN ('', 'hash')),
             CONSTRAINT embedding_spaces_dimensions_check CHECK (dimensions BETWEEN 1 AND 16000),
             CONSTRAINT embedding_spaces_distance_check CHECK (distance IN ('cosine', 'inner_product', 'l2')),
             CONSTRAINT embedding_spaces_status_check CHECK (status IN ('filling', 'active', 'retired'))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .bulk_records import BulkFailure, BulkResult, ExportResult, ImportFailure, ImportResult
     from .conversation import ConversationMemory
     from .embedding.hashing import HashEmbedder, hash_embedding
+    from .embedding.protocol import Embedder
     from .errors import PostgresMemoryError
     from .filters import Filter, field
     from .graph_records import Contradiction, Related, RelatedMemory, Relation
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         MemoryType,
     )
     from .session import PostgresSession
+    from .space_records import EmbeddingSpace, EmbedFailure, EmbedResult
     from .sync import SyncPostgresMemory, SyncPostgresSession
     from .vector import VectorMemory
 
@@ -39,6 +41,10 @@ __all__ = [
     "Contradiction",
     "ConversationMemory",
     "Difference",
+    "EmbedFailure",
+    "EmbedResult",
+    "Embedder",
+    "EmbeddingSpace",
     "ExportResult",
     "Filter",
     "HashEmbedder",
@@ -82,6 +88,10 @@ _HOMES = {
     "Contradiction": "graph_records",
     "ConversationMemory": "conversation",
     "Difference": "_recall.verify",
+    "EmbedFailure": "space_records",
+    "EmbedResult": "space_records",
+    "Embedder": "embedding.protocol",
+    "EmbeddingSpace": "space_records",
     "ExportResult": "bulk_records",
     "Filter": "filters",
     "HashEmbedder": "embedding.hashing",

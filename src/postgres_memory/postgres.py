@@ -26,6 +26,7 @@ from .verbs.protocol_verbs import ProtocolVerbs
 from .verbs.recall_verbs import RecallVerbs
 from .verbs.record_verbs import RecordVerbs
 from .verbs.relation_verbs import RelationVerbs
+from .verbs.space_verbs import SpaceVerbs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -46,6 +47,7 @@ class Verbs(
     LifecycleVerbs,
     ListingVerbs,
     BulkVerbs,
+    SpaceVerbs,
     OperationVerbs,
 ):
     """All verbs, on whatever context the subclass gives them."""

@@ -26,6 +26,7 @@ from .protocol import MemoryEntry
 from .ranking import Preset, Ranking
 from .recall_records import Hits
 from .records import MemoryRecord, MemoryRelationType
+from .space_records import EmbeddingSpace, EmbedResult
 from .verbs.record_verbs import RecordChanges, RecordFields
 
 class _ProtocolVerbs:
@@ -168,6 +169,28 @@ class _BulkVerbs:
         progress: Callable[[int, int | None], object] | None = None,
     ) -> ImportResult: ...
 
+class _SpaceVerbs:
+    def embed_pending(
+        self,
+        *,
+        batch_size: int = 100,
+        limit: int | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> EmbedResult: ...
+    def reembed(
+        self,
+        space: str,
+        *,
+        embedder: AnyEmbedder | None = None,
+        distance: Distance = "cosine",
+        batch_size: int = 100,
+        rate: float | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> EmbedResult: ...
+    def switch_space(self, space: str, *, max_pending: int = 1000) -> None: ...
+    def drop_space(self, space: str, *, batch_size: int = 10000) -> int: ...
+    def spaces(self) -> list[EmbeddingSpace]: ...
+
 class _OperationVerbs:
     def verify(
         self,
@@ -185,6 +208,7 @@ class _Verbs(
     _LifecycleVerbs,
     _ListingVerbs,
     _BulkVerbs,
+    _SpaceVerbs,
     _OperationVerbs,
 ):
     @property

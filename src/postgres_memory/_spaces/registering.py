@@ -62,3 +62,9 @@ async def _found(context: Context, embedder: SpaceEmbedder, *, filling: bool) ->
             return rows[0]
         await context.fetch(register_space, parameters)
     raise SpaceError(context.namespace, embedder.space, "keeps being made and dropped")
+
+
+async def learn_dimensions(embedder: SpaceEmbedder) -> None:
+    """Ask an embedder that has not said how long its vectors are for one."""
+    if embedder.dimensions is None:
+        await embedder.embed(["memory"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    REAL,
     ColumnElement,
     DateTime,
     Double,
@@ -25,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCLASS, aggregate_order_by, insert
 from sqlalchemy.types import TypeEngine
 
+from .embeddings import embedded_again
 from .locking import in_order
 from .names import qualified, quote_text
 from .parameters import (
@@ -139,7 +141,11 @@ def update_rows(tables: Tables) -> Select[Any]:
         update(memories)
         .where(memories.c.namespace == namespace, memories.c.id == given.c.id)
         .values(values)
-        .returning(memories.c.id, memories.c.seq, memories.c.expires_at, given.c.counts)
+        .returning(
+            *(memories.c[name] for name in ("namespace", "id", "seq", "expires_at")),
+            given.c.counts,
+            given.c.embedding,
+        )
         .cte("updated")
     )
     hashed = (
@@ -149,13 +155,14 @@ def update_rows(tables: Tables) -> Select[Any]:
         .returning(hashes.c.seq)
         .cte("hashed")
     )
-    return select(updated.c.id).add_cte(hashed)
+    return select(updated.c.id).add_cte(hashed, embedded_again(tables, updated, updated.c.embedding))
 
 
 def _given() -> TableValuedAlias:
     columns: list[ColumnElement[Any]] = [
         column("id", Text),
         column("counts", ARRAY(Integer())),
+        column("embedding", ARRAY(REAL())),
         column("content_key", Text),
     ]
     columns += [column(name, kind) for name, kind in _CHANGED.items()]

@@ -37,7 +37,7 @@ def embedding_spaces(metadata: MetaData) -> Table:
         PrimaryKeyConstraint("namespace", "name", name="embedding_spaces_pkey"),
         CheckConstraint("octet_length(namespace) BETWEEN 1 AND 255", name="embedding_spaces_namespace_check"),
         CheckConstraint(
-            "octet_length(name) BETWEEN 1 AND 255 AND name <> 'hash'", name="embedding_spaces_name_check"
+            "octet_length(name) <= 255 AND name NOT IN ('', 'hash')", name="embedding_spaces_name_check"
         ),
         CheckConstraint("dimensions BETWEEN 1 AND 16000", name="embedding_spaces_dimensions_check"),
         CheckConstraint(_one_of("distance", DISTANCES), name="embedding_spaces_distance_check"),

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
+from .embeddings import embedded_again
 from .keys import content_key, holds_content
 from .parameters import json_parameter, text_parameter, texts_parameter, time_parameter
 from .places import language_of_namespace, place_after, place_in_order
@@ -164,13 +165,14 @@ def read_messages(tables: Tables) -> Select[Any]:
 def import_memories(tables: Tables, update_existing: bool) -> Select[Any]:
     """Insert memories past or over what is there; return id and number in the insertion order of those written.
 
-    ``now`` is what an updated memory gets as its time of update.
+    ``now`` is what an updated memory gets as its time of update. What was embedded of its old content is taken away.
     """
     given = _given_memories()
     stored = _stored(tables, given, update_existing)
     hashed = _hashed(tables, stored, given, update_existing)
     accessed = _accessed(tables, stored, given, update_existing)
-    return select(stored.c.id, stored.c.seq).add_cte(hashed, accessed)
+    statement = select(stored.c.id, stored.c.seq).add_cte(hashed, accessed)
+    return statement.add_cte(embedded_again(tables, stored)) if update_existing else statement
 
 
 def _recordset(parameter: str, columns: dict[str, TypeEngine[Any]]) -> TableValuedAlias:

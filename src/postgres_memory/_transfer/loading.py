@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from .._context import Context
+from .._writing.embedding import NO_VECTOR
 from ..bulk_records import ImportResult
 from ..errors import ConflictError, NotFoundError
 from .batches import Batch, LinkBatch, MemoryBatch, MessageBatch, json_array
@@ -61,7 +62,7 @@ class Loader:
         parameters = self._key | {"rows": batch.json}
         if updating:
             await self._refuse_held_contents(batch)
-            parameters["now"] = await self._time()
+            parameters |= NO_VECTOR | {"now": await self._time()}
         rows = await self._context.fetch(import_memories, parameters, updating)
         if self._on_conflict == "error" and len(rows) < batch.size:
             raise await self._conflict(batch, {row["id"] for row in rows})

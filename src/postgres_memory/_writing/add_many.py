@@ -16,6 +16,7 @@ from ..errors import InvalidValueError
 from .adding import Dedupe, OnConflict
 from .batches import over, store_batch, take_numbers
 from .deciding import BatchRefusedError
+from .embedding import vectors_of
 from .preparing import Batch, prepare
 from .reading import read_batches
 
@@ -66,6 +67,7 @@ async def add_many(
     try:
         async for start, given in read_batches(items, batch_size):
             batch = await asyncio.to_thread(prepare, context, start, given, deduped=dedupe is not None)
+            batch.vectors, batch.contents = await vectors_of(context, batch.contents), []
             await loading.write(batch)
         await loading.end()
     except Exception:

@@ -17,6 +17,7 @@ from ..records import MemoryRelation, MemoryType, relation_key
 from . import copy_format as copy
 from .adding import Addition, OnConflict
 from .deciding import BatchRefusedError, Decision, decide
+from .embedding import space_of
 from .preparing import Batch, Numbers
 
 _UNIQUE_VIOLATION = "23505"
@@ -123,6 +124,22 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
         await context.copy("memories", _WHOLE_COLUMNS, memories)
         await context.copy("memory_hash_embeddings", _DATED_HASH_COLUMNS, hashes)
 
+    if batch.vectors is not None:
+        await _copy_vectors(context, batch, new, numbers.seqs)
+
+
+async def _copy_vectors(context: Context, batch: Batch, new: Sequence[int], numbers: list[int]) -> None:
+    """COPY the vectors of new memories. If their space was dropped meanwhile, they wait to be embedded again."""
+    from .._sql.embeddings import COLUMNS
+    from .._sql.spaces import hold_space
+
+    assert batch.vectors is not None
+    given = space_of(context, batch.vectors)
+    if await context.fetch(hold_space, given | {"namespace": context.namespace}):
+        vectors = batch.vectors if len(new) == batch.size else batch.vectors[list(new)]
+        rows = copy.vector_rows(context.namespace, given["space"], numbers, vectors)
+        await context.copy("memory_embeddings", COLUMNS, copy.document([rows]))
+
 
 async def take_numbers(context: Context, batch: Batch) -> None:
     """Take the numbers of a batch, all of whose memories are new, before it is written."""
@@ -220,7 +237,7 @@ async def _update(context: Context, batch: Batch, decision: Decision) -> None:
 
     now = (await _allocate(context, 0)).now
     rows = [_json_row(context, batch, decision, position, now) for position in decision.updates]
-    parameters = {"namespace": context.namespace}
+    parameters = {"namespace": context.namespace} | space_of(context, batch.vectors)
     if decision.released:
         await context.fetch(release_keys, parameters | {"ids": decision.released})
     await context.fetch(update_rows, parameters | {"rows": f"[{','.join(rows)}]"})
@@ -232,7 +249,9 @@ def _json_row(context: Context, batch: Batch, decision: Decision, position: int,
     record = item.record
     expires_at = expiry(context, item, now)
     key = decision.keys.get(position)
+    vectors = batch.vectors
     values: dict[str, Any] = {
+        "embedding": None if vectors is None else vectors[position].tolist(),
         "counts": batch.counts[position].tolist(),
         "id": record.id,
         "content": record.content,

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numpy import bytes_, int64
+    from numpy import bytes_, float32, int64
     from numpy.typing import NDArray
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -134,6 +134,31 @@ def hash_row(namespace: str, seq: int, status: str, counts: NDArray[int64]) -> b
     """Return the beginning of one row of (namespace, seq, status, embedding, expires_at): all but the last field."""
     vector = _int32(4 + 4 * _DIMENSIONS) + _int16(_DIMENSIONS) + _int16(0) + counts.astype(">f4").tobytes()
     return columns(5) + text(namespace) + bigint(seq) + text(status) + vector
+
+
+def vector_rows(namespace: str, space: str, seqs: Sequence[int], vectors: NDArray[float32]) -> bytes:
+    """Return whole rows of (namespace, space, field, seq, embedding), their field the content, without a loop."""
+    import numpy as np
+
+    dimensions = vectors.shape[1]
+    head = columns(5) + text(namespace) + text(space) + text("")
+    middle = _int32(4 + 4 * dimensions) + _int16(dimensions) + _int16(0)
+    layout = np.dtype(
+        [
+            ("head", f"V{len(head)}"),
+            ("size", ">i4"),
+            ("seq", ">i8"),
+            ("middle", f"V{len(middle)}"),
+            ("embedding", ">f4", (dimensions,)),
+        ]
+    )
+    rows = np.empty(len(seqs), layout)
+    rows["head"] = np.void(head)
+    rows["size"] = 8
+    rows["seq"] = seqs
+    rows["middle"] = np.void(middle)
+    rows["embedding"] = vectors
+    return rows.tobytes()
 
 
 def document(rows: Iterable[bytes]) -> bytes:

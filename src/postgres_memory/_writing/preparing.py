@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy import bytes_, int64
     from numpy.typing import NDArray
 
+    from ..embedding.vectors import Vectors
+
 _ID_LENGTH = 36
 #: Items prepared before the event loop gets its turn; it would wait 5 ms for the interpreter's lock.
 _TURN = 128
@@ -48,7 +50,8 @@ class Batch:
 
     An item of content and metadata alone is in ``simple``: its position, and the end of its row as COPY takes it.
     Every other one is in ``whole``. What belongs to an item is found by its position. ``numbers`` are those of the
-    insertion order, with what else the database says of the rows, if they were taken beforehand.
+    insertion order, with what else the database says of the rows, if they were taken beforehand. ``contents`` are kept
+    until they are embedded, and ``vectors`` are what came of it.
     """
 
     start: int
@@ -59,6 +62,8 @@ class Batch:
     whole: dict[int, Addition] = field(default_factory=dict)
     keys: dict[int, bytes] = field(default_factory=dict)
     counts: NDArray[int64] | None = None
+    contents: list[str] = field(default_factory=list)
+    vectors: Vectors | None = None
     numbers: Numbers | None = None
     failures: list[tuple[int, str]] = field(default_factory=list)
 
@@ -91,6 +96,8 @@ def prepare(context: Context, start: int, given: list[object], *, deduped: bool)
     if not batch.failures:
         batch.counts = hash_counts_many(contents)
         _check_embeddings(batch)
+    if not batch.failures and context.embedder is not None:
+        batch.contents = contents
     return batch
 
 

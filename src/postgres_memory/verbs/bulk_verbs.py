@@ -52,6 +52,10 @@ class BulkVerbs:
         ``"error"`` it is a failure. ``progress`` is called with the number of items handled so far, and awaited if it
         is a coroutine function.
 
+        With an embedder, a batch is embedded before a connection is taken for it, while the one before is written. If
+        that fails, its memories wait for `embed_pending`; what the embedder returns but cannot be stored raises
+        InvalidEmbeddingError.
+
         Raises InvalidTypeError or InvalidValueError for bad arguments, what the input raises, and a DatabaseError if
         the database fails: whole batches read before that are stored, the one being filled is not.
         """
@@ -104,6 +108,9 @@ class BulkVerbs:
         or its deduped content is there, ``on_conflict`` decides: ``"error"`` stores nothing; ``"ignore"`` leaves the
         memory and its relations as they are; ``"update"`` gives the memory with that id every field of the file, a new
         version and time of update. A session that has messages is a conflict as well: it is left, or replaced.
+
+        An export holds no embeddings, and its memories are not embedded here, in the one transaction they come in: with
+        an embedder, call `embed_pending` afterwards.
 
         Without the header of an export, each line is an object of ``content`` and, if wanted, ``metadata``. Good lines
         are stored in order, ``batch_size`` to a transaction (1,000 at most); the others are in the result, by number.
