@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,8 @@ async def recall(
     if chosen.space == "hash":
         rows, plan = await _by_hash(context, text, parameters, prepared.shape)
     else:
-        all_of_them = _why_all(exact=exact, filtered=filter is not None, limit=at_most)
-        rows, plan = await _by_words(context, text, parameters, prepared.shape, chosen, all_of_them)
+        places = _Places(exact or at_most >= _LARGE_LIMIT, filter is not None, prepared.shape)
+        rows, plan = await _by_words(context, text, parameters, places, chosen)
     await context.touch([row["id"] for row in rows])
     return Hits((_hit(row, explain=explain) for row in rows), plan)
 
@@ -93,27 +94,37 @@ async def _by_hash(
     return rows, ("vector: hash space, every memory that matches, exactly",)
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Which places are looked at closely: ``all`` that have a word, or what a statement of this shape picks."""
+
+    all: bool
+    filtered: bool
+    shape: Shape
+
+
 async def _by_words(
-    context: Context,
-    text: str,
-    parameters: dict[str, Any],
-    shape: Shape,
-    ranking: Ranking,
-    all_of_them: str | None,
+    context: Context, text: str, parameters: dict[str, Any], places: _Places, ranking: Ranking
 ) -> tuple[list[Record], tuple[str, ...]]:
     from .._sql.recalling import recall_lexical
 
-    question = _question(context, text, ranking)
+    parameters |= _question(context, text, ranking)
     vector, note = await _vector(context, text, ranking)
-    where = (
-        "the most promising places" if all_of_them is None else f"every place that has a word: {all_of_them}"
-    )
     distance = None
     if vector is not None and context.embedder is not None:
         distance = context.embedder.distance
         parameters |= {"query_vector": vector, "space": context.embedder.space}
-    rows = await context.fetch(recall_lexical, parameters | question, all_of_them is None, distance, shape)
-    return rows, (f"lexical: {where}", note)
+    if places.all:
+        rows = await context.fetch(recall_lexical, parameters, False, False, distance, places.shape)
+        return rows, ("lexical: every place that has a word of the query", note)
+    rows = await context.fetch(recall_lexical, parameters, True, places.filtered, distance, places.shape)
+    if not rows or rows[0]["complete"]:
+        where = "the places of all that match the filter" if places.filtered else "the most promising places"
+        return rows, (f"lexical: {where}", note)
+    if sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]:
+        return rows, ("lexical: the most promising places, since many match the filter", note)
+    rows = await context.fetch(recall_lexical, parameters, False, False, distance, places.shape)
+    return rows, ("lexical: every place that has a word, since too few promising ones match the filter", note)
 
 
 async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[float] | None, str]:
@@ -128,15 +139,6 @@ async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[f
         _logger.warning("recall ranks without vectors: %s", error)
         return None, f"vector: left out, {error}"
     return vector, f"vector: space {context.embedder.space!r}, every memory that matches, exactly"
-
-
-def _why_all(*, exact: bool, filtered: bool, limit: int) -> str | None:
-    """Say why everything that has a word is looked at, or None if that is not needed."""
-    if exact:
-        return "exact=True"
-    if filtered:
-        return "a filter may leave out any of them"
-    return f"a limit of {_LARGE_LIMIT} or more" if limit >= _LARGE_LIMIT else None
 
 
 def _check_min_score(value: object) -> float | None:

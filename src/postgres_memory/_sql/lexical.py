@@ -32,6 +32,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, array
 
@@ -47,6 +48,7 @@ from .parameters import (
     time_parameter,
 )
 from .places import language_of_namespace
+from .predicates import Shape, predicate
 from .schema import Tables
 from .term_functions import DATE_TERMS
 
@@ -56,6 +58,8 @@ APART = 64
 _COUNTED = 20_000
 #: So many hits of a word are read. A word that more memories hold weighs next to nothing.
 _MOST_HITS = 15_000
+#: As many memories that match a filter are all looked at closely.
+_FEW = 2_000
 #: The rarest words lead to the places that are looked at: as many words as have so many hits together, two at least.
 _LEADING_HITS = 1_000
 #: Places are looked at in blocks of four. What is near a place is in its block or the two beside it.
@@ -89,18 +93,28 @@ def seen(memories: FromClause, *, by_index: bool = True) -> ColumnElement[bool]:
 
 
 @dataclass(frozen=True, slots=True)
+class Matching:
+    """What matches a filter: ``few`` says whether that is all of them, with their ``places``, or the first of many."""
+
+    places: CTE
+    few: ColumnElement[bool]
+
+
+@dataclass(frozen=True, slots=True)
 class LexicalLeg:
-    """The words that were found, ``weights`` (word, weight, and of how many), and places with their ``score``."""
+    """The ``weights`` of the words, and places with their ``score``."""
 
     weights: CTE
     scored: CTE
+    matching: Matching | None = None
 
 
-def lexical_leg(tables: Tables, *, pruned: bool) -> LexicalLeg:
+def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None) -> LexicalLeg:
     """Return places scored by the words in them and near them, the weight of what is in them as ``own``.
 
-    With ``pruned`` only the most promising blocks of places are looked at closely: those around hits of the rarest
-    words, by a bound that counts each of these words in a block and in its two neighbours in full.
+    With ``pruned`` only some blocks of places are looked at closely: those of the memories that match a filter's
+    ``shape``, if they are few; else the most promising ones, around hits of the rarest words, by a bound that counts
+    each of these words in a block and in its two neighbours in full.
     """
     asked = _asked(tables)
     hits = _hits(tables, asked)
@@ -108,7 +122,24 @@ def lexical_leg(tables: Tables, *, pruned: bool) -> LexicalLeg:
     if not pruned:
         return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None))
     blocks = _best_blocks(hits, weights)
-    return LexicalLeg(weights, _scored(_near(tables, hits, blocks), weights, blocks))
+    matching = None
+    if shape is not None:
+        matching = _matching(tables, shape)
+        of_few = select(_block(matching.places.c.place).label("block")).where(matching.few).distinct()
+        blocks = union_all(of_few, select(blocks.c.block).where(~matching.few)).cte("blocks_with_filter")
+    return LexicalLeg(weights, _scored(_near(tables, hits, blocks), weights, blocks), matching)
+
+
+def _matching(tables: Tables, shape: Shape) -> Matching:
+    memories = tables.memories.alias("matching_memory")
+    places = (
+        select(place_of(memories).label("place"))
+        .where(seen(memories), predicate(memories, shape))
+        .limit(number(_FEW + 1))
+        .cte("matching")
+        .prefix_with("MATERIALIZED")
+    )
+    return Matching(places, select(func.count()).select_from(places).scalar_subquery() <= number(_FEW))
 
 
 def _asked(tables: Tables) -> CTE:

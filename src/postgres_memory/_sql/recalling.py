@@ -45,19 +45,24 @@ _ASKED = 6
 _ZERO: ColumnElement[float] = literal_column("0::double precision", Double)
 
 
-def recall_lexical(tables: Tables, pruned: bool, distance: str | None, shape: Shape) -> Select[Any]:
+def recall_lexical(
+    tables: Tables, pruned: bool, filtered: bool, distance: str | None, shape: Shape
+) -> Select[Any]:
     """Select the memories that match ``shape``, best first, each with its score and parts.
 
     First come those that hold a word of the query or stand near one that does; if they are fewer than the limit, others
-    follow in insertion order. With a ``distance`` those nearest to the query's vector by it come in, too.
+    follow in insertion order. With a ``distance`` those nearest to the query's vector by it come in, too. ``complete``
+    is false where, of many that match, only those at the most promising places were looked at.
     """
-    leg = lexical_leg(tables, pruned=pruned)
+    leg = lexical_leg(tables, pruned=pruned, shape=shape if filtered else None)
     found = _found(tables, leg, shape)
     similar = None
     if distance is not None:
         found = _with_nearest(tables, found, nearest(tables, distance, shape))
         similar = similarities(tables, found, distance)
-    return _records(tables, _best(tables, _scores(leg, found, similar), found, shape))
+    statement = _records(tables, _best(tables, _scores(leg, found, similar), found, shape))
+    few = leg.matching.few if leg.matching is not None else true()
+    return statement.add_columns(few.label("complete"))
 
 
 def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
@@ -119,11 +124,12 @@ def _traits(memories: FromClause) -> list[ColumnElement[Any]]:
 
 def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
     """The memories at the best places that match, each looked up by itself, so that it ends when there are enough."""
-    places = (
-        select(leg.scored.c.place, leg.scored.c.score, leg.scored.c.own)
-        .order_by(leg.scored.c.score.desc(), leg.scored.c.place)
-        .subquery("places")
-    )
+    chosen = select(leg.scored.c.place, leg.scored.c.score, leg.scored.c.own)
+    if leg.matching is not None:
+        matching = leg.matching.places
+        among = select(matching.c.place).where(leg.matching.few)
+        chosen = chosen.where(or_(~leg.matching.few, leg.scored.c.place.in_(among)))
+    places = chosen.order_by(leg.scored.c.score.desc(), leg.scored.c.place).subquery("places")
     threaded, single = tables.memories.alias("threaded"), tables.memories.alias("single")
     at_place = select(*_traits(threaded)).where(
         threaded.c.place == places.c.place, seen(threaded), predicate(threaded, shape)
