@@ -13,6 +13,7 @@ import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._sql.compile import Catalog
+from postgres_memory._sql.records import get_records
 from postgres_memory._sql.searching import search_long_query, search_short_query
 
 from ..conftest import Database
@@ -103,3 +104,29 @@ async def test_no_plan_reads_all_memories(filled: PostgresMemory, database: Data
                 assert node["Actual Rows"] * node["Actual Loops"] <= 5, (mode, builder)
     finally:
         await connection.close()
+
+
+async def test_records_are_read_without_the_relations_of_a_hub(
+    memory: PostgresMemory, database: Database
+) -> None:
+    """Where nearly all relations start at one memory, the statistics say that those of any memory are many."""
+    await memory.add_many([{"id": f"leaf {number}", "content": "leaf"} for number in range(20_000)])
+    await memory.add("hub", id="hub")
+    connection = await asyncpg.connect(database.dsn)
+    try:
+        await connection.execute(
+            "INSERT INTO memory.memory_relations (namespace, source_id, relation_type, label, target_id) "
+            "SELECT namespace, 'hub', 'related', '', id FROM memory.memories WHERE id <> 'hub'"
+        )
+        await connection.execute("ANALYZE memory.memory_relations")
+        catalog = await memory._context.database.opened()
+        statement = catalog.statement(get_records)
+        parameters = {"namespace": memory.namespace, "ids": ["leaf 1", "leaf 2"]}
+        arguments = [parameters[name] for name in statement.parameters]
+        plan = await connection.fetch(f"EXPLAIN {statement.sql}", *arguments)
+        text = "\n".join(row[0] for row in plan)
+        assert "Seq Scan on memory_relations" not in text, text
+        assert "memory_relations_pkey" in text, text
+    finally:
+        await connection.close()
+    assert len((await memory.get("hub")).relations) == 20_000
