@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         MemoryType,
     )
     from .session import PostgresSession
-    from .space_records import EmbeddingSpace, EmbedFailure, EmbedResult
+    from .space_records import EmbeddingSpace, EmbedFailure, EmbedResult, SpaceIndex
     from .sync import SyncPostgresMemory, SyncPostgresSession
     from .vector import VectorMemory
 
@@ -73,6 +73,7 @@ __all__ = [
     "RelatedMemory",
     "Relation",
     "Session",
+    "SpaceIndex",
     "SyncPostgresMemory",
     "SyncPostgresSession",
     "VectorMemory",
@@ -120,6 +121,7 @@ _HOMES = {
     "RelatedMemory": "graph_records",
     "Relation": "graph_records",
     "Session": "protocol",
+    "SpaceIndex": "space_records",
     "SyncPostgresMemory": "sync",
     "SyncPostgresSession": "sync",
     "VectorMemory": "vector",

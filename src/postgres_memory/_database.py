@@ -289,12 +289,24 @@ class Database(Generic[OpenedT]):
             async with self._lent(pool) as own:
                 yield own
         else:
-            single = await self._connect()
-            try:
+            async with self._single() as single:
                 yield single
-            finally:
-                with suppress(*DRIVER_ERRORS):
-                    await single.close()
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[Connection]:
+        """Lend a connection for long work under settings of its own: a new one, or one of a borrowed pool."""
+        await self.opened()
+        async with self._single() if self._borrowed is None else self._lent(self._borrowed) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _single(self) -> AsyncIterator[Connection]:
+        single = await self._connect()
+        try:
+            yield single
+        finally:
+            with suppress(*DRIVER_ERRORS):
+                await single.close()
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
         self.refuse_if_closed()

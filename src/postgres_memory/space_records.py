@@ -33,6 +33,17 @@ class EmbeddingSpace:
 
 
 @dataclass(frozen=True, slots=True)
+class SpaceIndex:
+    """An approximate index of a space: its ``name``, its ``kind`` and options, and the ``type`` it keeps vectors as."""
+
+    name: str
+    kind: Literal["hnsw"]
+    type: Literal["vector", "halfvec", "bit"]
+    m: int
+    ef_construction: int
+
+
+@dataclass(frozen=True, slots=True)
 class EmbedFailure:
     """A memory that the embedder refuses, by id, and why."""
 

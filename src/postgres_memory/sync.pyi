@@ -11,6 +11,8 @@ from ._access import AccessTracking
 from ._recall.find import Order
 from ._recall.verify import Verification
 from ._relation_reading import Direction
+from ._spaces.create_index import IndexKind
+from ._sql.space_index import IndexType
 from ._transfer.reading import Stream
 from ._writing.adding import Dedupe, OnConflict
 from ._writing.purge import Purged
@@ -26,7 +28,7 @@ from .protocol import MemoryEntry
 from .ranking import Preset, Ranking
 from .recall_records import Hits
 from .records import MemoryRecord, MemoryRelationType
-from .space_records import EmbeddingSpace, EmbedResult
+from .space_records import EmbeddingSpace, EmbedResult, SpaceIndex
 from .verbs.record_verbs import RecordChanges, RecordFields
 
 class _ProtocolVerbs:
@@ -190,6 +192,17 @@ class _SpaceVerbs:
     def switch_space(self, space: str, *, max_pending: int = 1000) -> None: ...
     def drop_space(self, space: str, *, batch_size: int = 10000) -> int: ...
     def spaces(self) -> list[EmbeddingSpace]: ...
+    def create_index(
+        self,
+        space: str,
+        *,
+        kind: IndexKind = "hnsw",
+        type: IndexType | None = None,
+        m: int = 16,
+        ef_construction: int = 64,
+        progress: Callable[[str, int, int], object] | None = None,
+    ) -> SpaceIndex: ...
+    def drop_index(self, space: str) -> bool: ...
 
 class _OperationVerbs:
     def verify(

@@ -1,4 +1,4 @@
-"""Calls of the schema's own functions, qualified, as no search_path is relied on."""
+"""Calls of the schema's own functions, and of pgvector's, qualified, as no search_path is relied on."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ class _Call(FunctionElement[Any]):
 @compiles(_Call)
 def _compile(call: _Call, compiler: SQLCompiler, **options: Any) -> str:
     return f"{call.qualified}({compiler.process(call.clauses, **options)})"
+
+
+def of_pgvector(
+    tables: Tables, name: str, kind: TypeEngine[Any], *arguments: ColumnElement[Any]
+) -> ColumnElement[Any]:
+    """Return a call of a function of pgvector's."""
+    call = _Call(tables, name, kind, *arguments)
+    call.qualified = qualified(tables.extension_schema, name)
+    return call
 
 
 def thread_place(tables: Tables, thread: ColumnElement[Any]) -> ColumnElement[int]:

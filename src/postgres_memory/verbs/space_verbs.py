@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._spaces.create_index import IndexKind, create_index
+from .._spaces.drop_index import drop_index
 from .._spaces.drop_space import drop_space
 from .._spaces.embed_pending import embed_pending
 from .._spaces.reembed import reembed
@@ -15,13 +17,14 @@ if TYPE_CHECKING:
 
     from .._context import Context
     from .._database import Connection
+    from .._sql.space_index import IndexType
     from ..embedding.accepting import AnyEmbedder
     from ..embedding.protocol import Distance
-    from ..space_records import EmbeddingSpace, EmbedResult
+    from ..space_records import EmbeddingSpace, EmbedResult, SpaceIndex
 
 
 class SpaceVerbs:
-    """`embed_pending`, `reembed`, `spaces`, `switch_space` and `drop_space`."""
+    """`embed_pending`, `reembed`, `switch_space`, `drop_space`, `spaces`, `create_index` and `drop_index`."""
 
     _context: Context
 
@@ -106,3 +109,44 @@ class SpaceVerbs:
         The hash space, which always holds every memory, is not among them.
         """
         return await spaces(self._context.on(connection))
+
+    async def create_index(
+        self,
+        space: str,
+        *,
+        kind: IndexKind = "hnsw",
+        type: IndexType | None = None,
+        m: int = 16,
+        ef_construction: int = 64,
+        progress: Callable[[str, int, int], object] | None = None,
+    ) -> SpaceIndex:
+        """Build an approximate index for an embedding space, while others read and write.
+
+        One index serves the space in every namespace. ``type`` is what it keeps vectors as: ``"vector"`` takes up to
+        2,000 dimensions, ``"halfvec"``, of half precision, up to 4,000, ``"bit"``, one bit a dimension, more; None
+        takes the first of them that fits. ``m`` and ``ef_construction`` are those of HNSW. An index with the same
+        options that is there already is left; one with other options is dropped when the new one is whole. What an
+        earlier call that failed or was killed left is removed first. ``progress`` is called with the phase of the
+        server, how much of it is done and of how much; it may be async.
+
+        It waits until every transaction that wrote before it is over, and until another call for this space is. It uses
+        a connection of its own, or one of a borrowed pool, which must not go through a pooler that gives each
+        transaction another one. Raises SpaceError if the space is not there, InvalidValueError for options that do not
+        fit, UsageError inside a transaction, a DatabaseError if the server fails.
+        """
+        return await create_index(
+            self._context,
+            space,
+            kind=kind,
+            type=type,
+            m=m,
+            ef_construction=ef_construction,
+            progress=progress,
+        )
+
+    async def drop_index(self, space: str) -> bool:
+        """Drop the indexes of an embedding space in every namespace; return whether there were any.
+
+        Vectors stay, and are searched exactly. It waits as `create_index` does. Raises UsageError inside a transaction.
+        """
+        return await drop_index(self._context, space)
