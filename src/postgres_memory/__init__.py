@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._writing.purge import Purged
     from .bulk_records import BulkFailure, BulkResult, ExportResult, ImportFailure, ImportResult
     from .conversation import ConversationMemory
+    from .embedding.caching import CachedEmbedder
     from .embedding.hashing import HashEmbedder, hash_embedding
     from .embedding.protocol import Embedder
     from .errors import PostgresMemoryError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BulkFailure",
     "BulkResult",
+    "CachedEmbedder",
     "Contradiction",
     "ConversationMemory",
     "Difference",
@@ -86,6 +88,7 @@ __all__ = [
 _HOMES = {
     "BulkFailure": "bulk_records",
     "BulkResult": "bulk_records",
+    "CachedEmbedder": "embedding.caching",
     "Contradiction": "graph_records",
     "ConversationMemory": "conversation",
     "Difference": "_recall.verify",

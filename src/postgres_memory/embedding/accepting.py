@@ -31,6 +31,14 @@ HASH_SPACE = "hash"
 Call = Callable[[Any], Awaitable[Any]]
 
 
+class TextEmbedder(Protocol):
+    """What is like an `Embedder`, but may not know its name or its dimensions."""
+
+    def embed(self, texts: list[str], /) -> Any:
+        """Return one vector per text."""
+        ...
+
+
 class DocumentEmbedder(Protocol):
     """What LangChain calls Embeddings."""
 
@@ -52,7 +60,7 @@ class Encoder(Protocol):
 
 
 #: What is accepted as an embedder. Vectors are lists of float or arrays.
-AnyEmbedder = Embedder | DocumentEmbedder | Encoder | Callable[[list[str]], Any]
+AnyEmbedder = Embedder | TextEmbedder | DocumentEmbedder | Encoder | Callable[[list[str]], Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from ..errors import EmbedderError, InvalidEmbeddingError, InvalidValueError
+from ..errors import EmbedderError, InvalidValueError
 from .accepting import Call, accept, space_of
 from .protocol import Distance
 from .vectors import check_vectors
@@ -62,7 +62,7 @@ class SpaceEmbedder:
     async def _asked(self, function: Call, given: object) -> Any:
         try:
             return await function(given)
-        except InvalidEmbeddingError:
+        except EmbedderError:
             raise
         except Exception as error:
             raise EmbedderError(
