@@ -6,26 +6,23 @@ Knows no table. Whoever needs the schema checked or read at opening gives a call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import asyncpg
 
+from ._driver_errors import DRIVER_ERRORS, translate, translated
 from ._validation import check_limit
 from .config import Dsn
 from .errors import (
     ClosedError,
     ConfigurationError,
     DatabaseError,
-    DatabaseTimeoutError,
-    DatabaseUnavailableError,
     EventLoopError,
     InvalidValueError,
-    NotMigratedError,
-    PostgresMemoryError,
 )
 
 if TYPE_CHECKING:
@@ -39,14 +36,8 @@ if TYPE_CHECKING:
 OpenedT = TypeVar("OpenedT")
 ResultT = TypeVar("ResultT")
 
-#: What asyncpg raises for reasons outside the caller's code. `InternalClientError` (a bare Exception) can follow a
-#: lost connection; a TimeoutError is an OSError.
-DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-
-_UNAVAILABLE = {"57P01", "57P02", "57P03", "53300"}
 #: How much of a COPY is handed to the driver at a time.
 _PIECE = 1 << 18
-_NO_SUCH_TABLE = {"42P01", "3F000"}
 
 #: A transaction that the server chose to end so that another could go on: a deadlock, a serialization failure. Nothing
 #: of it was written, and the same once more may succeed.
@@ -382,32 +373,3 @@ def unreadable(dsn: Dsn) -> ConfigurationError:
 
 async def _no_reset(_: object) -> None:
     """Reset nothing."""
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the driver's errors into ours, whatever the body awaits."""
-    try:
-        yield
-    except DRIVER_ERRORS as error:
-        if isinstance(error, PostgresMemoryError):
-            raise  # DatabaseTimeoutError is an OSError too
-        raise translate(error) from error
-
-
-def translate(error: Exception) -> PostgresMemoryError:
-    """Return the driver's ``error`` in our words: the server's message, without its DETAIL, which shows rows."""
-    if isinstance(error, TimeoutError):
-        return DatabaseTimeoutError("no answer came in time; if this was a write, its outcome is unknown")
-    if not isinstance(error, asyncpg.PostgresError):
-        text = f"the connection failed: {type(error).__name__}: {error}"
-        return DatabaseError(text) if isinstance(error, ValueError) else DatabaseUnavailableError(text)
-    code = error.sqlstate or ""
-    message = f"{error.args[0] if error.args else type(error).__name__} (SQLSTATE {code})"
-    if code in _NO_SUCH_TABLE:
-        return NotMigratedError(f"{message}; run: postgres-memory migrate", schema="")
-    if code == "57014":
-        return DatabaseTimeoutError(message, sqlstate=code)
-    if code in _UNAVAILABLE or code.startswith("08"):
-        return DatabaseUnavailableError(message, sqlstate=code)
-    return DatabaseError(message, sqlstate=code)

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from ._database import DRIVER_ERRORS, translate
+from ._driver_errors import DRIVER_ERRORS, translate
 from ._sql.names import quote
 from ._sql.schema_version import MINIMUM_SERVER, MINIMUM_VECTOR, REVISION
 from .config import Dsn, check_schema, dsn_from_environment

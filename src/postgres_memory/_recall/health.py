@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from .._context import Context
-from .._database import translated
+from .._driver_errors import translated
 from .._sql.schema_version import MINIMUM_SERVER, MINIMUM_VECTOR, REVISION
 from ..errors import DatabaseError, DatabaseTimeoutError, DatabaseUnavailableError, SchemaError
 from ..listing_records import Health

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from .._context import Context
-from .._database import DRIVER_ERRORS, translated
+from .._driver_errors import DRIVER_ERRORS, translated
 from .._progress import tell
 
 if TYPE_CHECKING:

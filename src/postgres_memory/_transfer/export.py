@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from .._context import Context
-from .._database import translated
+from .._driver_errors import translated
 from .._progress import tell
 from .._validation import kind_of
 from ..bulk_records import ExportResult
