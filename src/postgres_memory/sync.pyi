@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ._access import AccessTracking
+from ._recall.after import Reranker
 from ._recall.find import Order
 from ._recall.verify import Verification
 from ._relation_reading import Direction
@@ -48,6 +49,8 @@ class _RecallVerbs:
         exact: bool = False,
         as_of: datetime | None = None,
         explain: bool = False,
+        reranker: Reranker | None = None,
+        diversity: float = 0.0,
     ) -> Hits: ...
     def set_language(self, language: str) -> int: ...
 

@@ -359,3 +359,47 @@ async def test_search_ranks_as_the_object_says(database: Database) -> None:
         assert (await exact.search("Did a child swim?"))[0].score == 1.0
         with pytest.raises(InvalidValueError, match="ranking"):
             PostgresMemory(database.dsn, ranking="nonsense")  # type: ignore[arg-type]
+
+
+async def test_a_reranker_judges_the_first_hits(database: Database) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def by_length(query: str, contents: list[str]) -> list[float]:
+        asked.append((query, len(contents)))
+        return [len(content) / 100 for content in contents]
+
+    async with PostgresMemory(database.dsn) as memory:
+        for number in range(60):
+            await memory.add("tea" + " cup" * (number % 7), id=f"m{number}")
+        hits = await memory.recall("tea cup", limit=3, reranker=by_length, explain=True)
+        assert asked == [("tea cup", 40)]
+        assert [hit.score for hit in hits] == [0.27, 0.27, 0.27]
+        for hit in hits:
+            assert math.fsum(hit.parts.values()) == pytest.approx(hit.score)
+        assert len(await memory.recall("tea cup", limit=30, reranker=by_length, min_score=0.25)) < 30
+
+        async def wrong(query: str, contents: list[str]) -> list[float]:
+            return [math.nan] * len(contents)
+
+        async def short(query: str, contents: list[str]) -> list[float]:
+            return [1.0]
+
+        for bad in (wrong, short):
+            with pytest.raises(InvalidValueError, match="reranker"):
+                await memory.recall("tea", reranker=bad)
+        with pytest.raises(InvalidTypeError, match="reranker"):
+            await memory.recall("tea", reranker="model")  # type: ignore[arg-type]
+
+
+async def test_diversity_avoids_repetition(database: Database) -> None:
+    async with PostgresMemory(database.dsn) as memory:
+        for content in ("green tea in the morning", "green tea in the mornings", "green tea in the morning!"):
+            await memory.store(content)
+        await memory.store("a friend spilled tea on the rug")
+        plain = [hit.record.content for hit in await memory.recall("green tea", limit=2)]
+        varied = [hit.record.content for hit in await memory.recall("green tea", limit=2, diversity=0.9)]
+        assert "a friend spilled tea on the rug" not in plain
+        assert "a friend spilled tea on the rug" in varied
+        for bad in (-0.1, 1.1, math.nan):
+            with pytest.raises(InvalidValueError, match="diversity"):
+                await memory.recall("tea", diversity=bad)

@@ -17,6 +17,7 @@ from ..errors import EmbedderError, InvalidTypeError, InvalidValueError
 from ..filters import Filter, check_filter
 from ..ranking import Ranking, check_ranking
 from ..recall_records import Hit, Hits
+from .after import Reranker, check_diversity, check_reranker, diversify, rerank
 from .question import read_question
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ _LARGE_LIMIT = 500
 #: How many of the nearest by their vectors come in, at the least.
 _NEAREST = 100
 
+#: How many hits are read for one that is returned, and at the least, where others judge or choose.
+_READ_FOR_ONE, _READ_AT_LEAST = 4, 40
+
 _logger = logging.getLogger(__name__)
 
 
@@ -51,6 +55,8 @@ async def recall(
     exact: bool = False,
     as_of: datetime | None = None,
     explain: bool = False,
+    reranker: Reranker | None = None,
+    diversity: float = 0.0,
 ) -> Hits:
     """Check, split the query into words, rank in one statement."""
     from .._sql.predicates import prepare_filter
@@ -58,16 +64,20 @@ async def recall(
     text = check_content(query, "query", max_bytes=context.limits.content_bytes)
     at_most = check_limit(limit)
     chosen = check_ranking(ranking)
+    check_reranker(reranker)
+    varied = check_diversity(diversity)
+    least = _check_min_score(min_score)
+    read = max(_READ_FOR_ONE * at_most, _READ_AT_LEAST) if reranker is not None or varied else at_most
     prepared = prepare_filter(check_filter(filter))
     parameters = prepared.parameters | _weights(chosen)
     parameters |= {
         "namespace": context.namespace,
-        "limit": at_most,
-        "min_score": _check_min_score(min_score),
+        "limit": read,
+        "min_score": None if reranker is not None else least,
         "as_of": None if as_of is None else check_time(as_of, "as_of"),
-        "blocks": max(_BLOCKS[0] * at_most, _BLOCKS[1]),
-        "candidates": max(_CANDIDATES[0] * at_most, _CANDIDATES[1]),
-        "nearest": max(at_most, _NEAREST),
+        "blocks": max(_BLOCKS[0] * read, _BLOCKS[1]),
+        "candidates": max(_CANDIDATES[0] * read, _CANDIDATES[1]),
+        "nearest": max(read, _NEAREST),
     }
     if not at_most:
         await context.ready()
@@ -75,10 +85,15 @@ async def recall(
     if chosen.space == "hash":
         rows, plan = await _by_hash(context, text, parameters, prepared.shape)
     else:
-        places = _Places(exact or at_most >= _LARGE_LIMIT, filter is not None, prepared.shape)
+        places = _Places(exact or read >= _LARGE_LIMIT, filter is not None, prepared.shape)
         rows, plan = await _by_words(context, text, parameters, places, chosen)
-    await context.touch([row["id"] for row in rows])
-    return Hits((_hit(row, explain=explain) for row in rows), plan)
+    hits = [_hit(row, explain=explain) for row in rows]
+    if reranker is not None:
+        hits = await rerank(text, hits, reranker)
+        hits = [hit for hit in hits if least is None or hit.score >= least]
+    hits = diversify(hits, varied, at_most) if varied else hits[:at_most]
+    await context.touch([hit.record.id for hit in hits])
+    return Hits(hits, plan)
 
 
 async def _by_hash(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from .._context import Context
     from .._database import Connection
+    from .._recall.after import Reranker
     from ..filters import Filter
     from ..ranking import Preset, Ranking
     from ..recall_records import Hits
@@ -34,6 +35,8 @@ class RecallVerbs:
         exact: bool = False,
         as_of: datetime | None = None,
         explain: bool = False,
+        reranker: Reranker | None = None,
+        diversity: float = 0.0,
         connection: Connection | None = None,
     ) -> Hits:
         """Return the ``limit`` memories that answer ``query`` best, best first, as a list of hits.
@@ -51,6 +54,10 @@ class RecallVerbs:
         the parts of its score. What was left out, such as vectors when the embedder fails, is said in the ``plan`` of
         what is returned.
 
+        ``reranker`` is an async callable that gets the query and a list of contents and returns a score for each; the
+        first 40 hits, or four times ``limit``, come before it, and its scores count from then on, for ``min_score``
+        too. ``diversity``, from 0 to 1, is how much it counts that a hit repeats little of those before it.
+
         Raises InvalidTypeError or InvalidValueError for bad arguments.
         """
         return await recall(
@@ -63,6 +70,8 @@ class RecallVerbs:
             exact=exact,
             as_of=as_of,
             explain=explain,
+            reranker=reranker,
+            diversity=diversity,
         )
 
     async def set_language(self, language: str, *, connection: Connection | None = None) -> int:
