@@ -13,12 +13,13 @@ from tests.conftest import Database
 
 
 def word_vector(text: str, dimensions: int = 8) -> list[float]:
-    """A vector of which words a text holds: equal texts have equal ones, and different texts mostly not."""
-    values = [0.0] * dimensions
+    """A vector of which words a text holds: each word has a direction of its own, an empty text none."""
+    values = np.zeros(dimensions, np.float32)
     for word in text.lower().split():
-        digest = hashlib.sha256(word.encode()).digest()
-        values[digest[0] % dimensions] += 1 + digest[1] / 256
-    return np.asarray(values, np.float32).tolist()  # type: ignore[no-any-return]
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8])
+        values += np.random.default_rng(seed).standard_normal(dimensions, np.float32)
+    vector: list[float] = values.tolist()
+    return vector
 
 
 class WordEmbedder:

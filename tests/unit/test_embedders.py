@@ -60,7 +60,7 @@ class Prompting(Encoder):
         return self.encode(sentences)
 
     def encode_query(self, text: str) -> Any:
-        return self.encode([text])[0] * 3
+        return self.encode([text])[0] * 4
 
 
 class Generating:
@@ -85,7 +85,7 @@ class Called:
         (Documents(), -1),
         (AsyncDocuments(), 2),
         (Encoder(), 1),
-        (Prompting(), 3),
+        (Prompting(), 4),
         (Generating(), 1),
     ],
 )
