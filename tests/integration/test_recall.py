@@ -12,7 +12,8 @@ import pytest
 
 from postgres_memory import PostgresMemory, Ranking
 from postgres_memory._recall.question import read_question
-from postgres_memory.errors import InvalidTypeError, InvalidValueError
+from postgres_memory._sql import lexical, similar
+from postgres_memory.errors import InvalidEmbeddingError, InvalidTypeError, InvalidValueError
 from postgres_memory.filters import field
 from tests.conftest import Database
 
@@ -258,6 +259,12 @@ async def test_priors_decide_between_equals(database: Database) -> None:
         ("On the 31st we moved", "31"),
         ("Zoë's café", "Zoë café"),
         ("🎂 cake", "cake"),
+        ("Great work 👍", "👍"),
+        ("कल की बैठक डार्क मोड के बारे में थी", "बैठक"),
+        ("edit /etc/nginx/nginx.conf first", "/etc/nginx/nginx.conf"),
+        ("edit /etc/nginx/nginx.conf first", "Where is (/etc/nginx/nginx.conf)?"),
+        ("It costs 1,800.50 euros", "1,800.50"),
+        ("Ask Zoë, Bo; and Kim", "Kim"),
     ],
 )
 async def test_finds_what_is_there(database: Database, content: str, query: str) -> None:
@@ -337,8 +344,10 @@ async def test_hybrid_goes_on_when_the_embedder_fails(database: Database) -> Non
     def fails(texts: list[str]) -> list[list[float]]:
         raise RuntimeError("no model today")
 
-    async with PostgresMemory(database.dsn, embedder=fails, space="meaning") as memory:
+    async with PostgresMemory(database.dsn, embedder=by_meaning, space="meaning") as memory:
+        assert "no space" in (await memory.recall("tea")).plan[1]
         await memory.store("green tea")
+    async with PostgresMemory(database.dsn, embedder=fails, space="meaning") as memory:
         hits = await memory.recall("tea")
         assert [hit.record.content for hit in hits] == ["green tea"]
         assert "no model today" in hits.plan[1]
@@ -403,3 +412,63 @@ async def test_diversity_avoids_repetition(database: Database) -> None:
         for bad in (-0.1, 1.1, math.nan):
             with pytest.raises(InvalidValueError, match="diversity"):
                 await memory.recall("tea", diversity=bad)
+
+
+async def test_frequent_words_do_not_hide_what_a_filter_asks_for(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexical, "_MOST_HITS", 20)
+    async with PostgresMemory(database.dsn) as memory:
+        await memory.add_many({"content": f"tea in room {number}", "id": str(number)} for number in range(60))
+        for arguments in ({"filter": {"id": "59"}}, {"exact": True, "limit": 60}):
+            hits = await memory.recall("tea room", **arguments)
+            assert all(hit.score > 0 for hit in hits)
+
+
+async def test_an_index_of_the_space_is_used_where_there_is_much(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(similar, "_READ_THROUGH", 50)
+    chance = random.Random(1)
+    vectors = {f"text {number}": [chance.gauss(0, 1) for _ in range(8)] for number in range(600)}
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [vectors[text] for text in texts]
+
+    by_vector = Ranking(vector=1, lexical=0)
+    async with (
+        PostgresMemory(database.dsn, embedder=embed, space="of-the-index-test") as memory,
+        PostgresMemory(database.dsn, namespace="other", embedder=embed, space="of-the-index-test") as other,
+    ):
+        await other.add_many(f"text {number}" for number in range(300, 600))
+        await memory.add_many(
+            {"content": f"text {number}", "tags": ["even"] * (number % 2 == 0)} for number in range(300)
+        )
+        await memory.create_index("of-the-index-test")
+        same = 0
+        for query in (f"text {number}" for number in range(590, 600)):
+            for condition in (None, field("tags").contains("even")):
+                exact = await memory.recall(query, limit=5, ranking=by_vector, exact=True, filter=condition)
+                found = await memory.recall(query, limit=5, ranking=by_vector, filter=condition)
+                assert len(found) == len(exact) == 5
+                assert ("by the index" in found.plan[1], "by the index" in exact.plan[1]) == (True, False)
+                same += len({hit.record.id for hit in found} & {hit.record.id for hit in exact})
+        assert same >= 95
+    connection = await asyncpg.connect(database.dsn)
+    used = "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'memory_embeddings_%_vector_%'"
+    await connection.execute("SELECT pg_stat_force_next_flush()")
+    assert await connection.fetchval(used) >= 10
+    await connection.close()
+
+
+async def test_an_embedder_of_other_dimensions_is_refused(database: Database) -> None:
+    async with PostgresMemory(database.dsn, embedder=by_meaning, space="meaning") as memory:
+        await memory.store("a puppy")
+    async with PostgresMemory(
+        database.dsn, embedder=lambda texts: [[1.0] * 5] * len(texts), space="meaning"
+    ) as other:
+        with pytest.raises(InvalidEmbeddingError, match="3 dimensions"):
+            await other.recall("puppy")
+    async with PostgresMemory(database.dsn) as plain:
+        with pytest.raises(InvalidValueError, match="no embedder"):
+            await plain.recall("puppy", ranking=Ranking(vector=1, lexical=0))

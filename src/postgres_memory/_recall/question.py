@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .._sql.term_functions import DATE_SIGN, UNSPACED
 from .english import irregular_forms
@@ -12,6 +13,7 @@ from .english import irregular_forms
 MOST_WORDS = 64
 #: Words of English that ask for a number and say nothing of what is counted; PostgreSQL's stop words leave them in.
 _ASKING = frozenset({"many", "much"})
+_MARKS = "?!.,:'\"’…-"
 #: How many words the name of a subject has at the most.
 _LONGEST_NAME = 4
 
@@ -38,8 +40,11 @@ _DATE_WORDS = {name: name for name in (*_MONTHS, *_DAYS)} | {
 }
 
 _LETTERS = "".join(f"{chr(first)}-{chr(last)}" for first, last in UNSPACED)
-_WORD = re.compile(rf"[{_LETTERS}]+|(?:(?![{_LETTERS}])[^\W_])+(?:[-'’.@/_](?:(?![{_LETTERS}])[^\W_])+)*")
 _RUN = re.compile(rf"[{_LETTERS}]+")
+#: Pieces between spaces, and between marks that end a word in every language. PostgreSQL's parser does the rest, so
+#: that a word, an address, a path or an emoji of a query is read as it is in a memory. Runs without spaces apart.
+_TOKEN = re.compile(rf"[{_LETTERS}]+|(?:(?![{_LETTERS}])[^\s;()\[\]{{}}\"“”„«»。、，！？,]|,(?=\d))+")
+_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _DAY = re.compile(r"([12]?[0-9]|3[01])(?:st|nd|rd|th)?")
 _YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
 
@@ -65,11 +70,12 @@ class Question:
 
 def read_question(query: str, *, forms: bool, dates: bool) -> Question:
     """Split a query into words; texts without spaces into pairs of letters, as memories are."""
-    tokens = [token.group() for token in _WORD.finditer(query)]
+    tokens = [token.group() for token in islice(_TOKEN.finditer(query), MOST_WORDS)]
     spellings = [piece for token in _telling(tokens) for piece in _pieces(token)][:MOST_WORDS]
-    lower = [spelling.lower() for spelling in spellings]
+    lower = [spelling.strip(_MARKS).lower() for spelling in spellings]
     with_month = any(_DATE_WORDS.get(word) in _MONTHS for word in lower)
-    question = Question(names=_names([token.lower() for token in tokens[:MOST_WORDS]]))
+    words = [token.group().lower() for token in islice(_WORD.finditer(query), MOST_WORDS)]
+    question = Question(names=_names(words))
     for group, (spelling, word) in enumerate(zip(spellings, lower, strict=True)):
         question.add(group, spelling)
         if forms:
@@ -81,7 +87,7 @@ def read_question(query: str, *, forms: bool, dates: bool) -> Question:
 
 def _telling(tokens: list[str]) -> list[str]:
     """Leave out the words that only ask, unless there are no others."""
-    return [token for token in tokens if token.lower() not in _ASKING] or tokens
+    return [token for token in tokens if token.strip(_MARKS).lower() not in _ASKING] or tokens
 
 
 def _pieces(token: str) -> list[str]:

@@ -13,12 +13,13 @@ from .._context import Context
 from .._record_checks import check_time
 from .._validation import check_content, check_limit
 from ..embedding.counting import counts_of, squared_norm
-from ..errors import EmbedderError, InvalidTypeError, InvalidValueError
+from ..errors import EmbedderError, InvalidEmbeddingError, InvalidTypeError, InvalidValueError
 from ..filters import Filter, check_filter
 from ..ranking import Ranking, check_ranking
 from ..recall_records import Hit, Hits
 from .after import Reranker, check_diversity, check_reranker, diversify, rerank
 from .question import read_question
+from .space import space_of_embedder
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -85,7 +86,7 @@ async def recall(
     if chosen.space == "hash":
         rows, plan = await _by_hash(context, text, parameters, prepared.shape)
     else:
-        places = _Places(exact or read >= _LARGE_LIMIT, filter is not None, prepared.shape)
+        places = _Places(exact, exact or read >= _LARGE_LIMIT, filter is not None, prepared.shape)
         rows, plan = await _by_words(context, text, parameters, places, chosen)
     hits = [_hit(row, explain=explain) for row in rows]
     if reranker is not None:
@@ -113,6 +114,7 @@ async def _by_hash(
 class _Places:
     """Which places are looked at closely: ``all`` that have a word, or what a statement of this shape picks."""
 
+    exact: bool
     all: bool
     filtered: bool
     shape: Shape
@@ -125,20 +127,24 @@ async def _by_words(
 
     parameters |= _question(context, text, ranking)
     vector, note = await _vector(context, text, ranking)
-    distance = None
+    distance = index = None
     if vector is not None and context.embedder is not None:
         distance = context.embedder.distance
         parameters |= {"query_vector": vector, "space": context.embedder.space}
+        if not places.exact:
+            index = (await space_of_embedder(context, context.embedder)).index
+        note += "" if index is None else ", or by the index where they are many"
     if places.all:
-        rows = await context.fetch(recall_lexical, parameters, False, False, distance, places.shape)
+        rows = await context.fetch(recall_lexical, parameters, False, False, distance, index, places.shape)
         return rows, ("lexical: every place that has a word of the query", note)
-    rows = await context.fetch(recall_lexical, parameters, True, places.filtered, distance, places.shape)
+    shape = (places.filtered, distance, index, places.shape)
+    rows = await context.fetch(recall_lexical, parameters, True, *shape)
     if not rows or rows[0]["complete"]:
         where = "the places of all that match the filter" if places.filtered else "the most promising places"
         return rows, (f"lexical: {where}", note)
     if sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]:
         return rows, ("lexical: the most promising places, since many match the filter", note)
-    rows = await context.fetch(recall_lexical, parameters, False, False, distance, places.shape)
+    rows = await context.fetch(recall_lexical, parameters, False, False, distance, index, places.shape)
     return rows, ("lexical: every place that has a word, since too few promising ones match the filter", note)
 
 
@@ -146,14 +152,25 @@ async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[f
     """Return the vector of the query, or why it is done without: what there is is ranked also if the embedder fails."""
     if not ranking.vector:
         return None, "vector: left out, it has no weight"
-    if context.embedder is None:
+    embedder = context.embedder
+    if embedder is None:
+        if not ranking.lexical:
+            raise InvalidValueError("ranking", "weighs vectors alone, and this object has no embedder")
         return None, "vector: left out, there is no embedder"
+    space = await space_of_embedder(context, embedder)
+    if space.dimensions is None:
+        return None, f"vector: left out, there is no space {embedder.space!r} yet"
     try:
-        vector = await context.embedder.embed_query(text)
+        vector = await embedder.embed_query(text)
     except EmbedderError as error:
         _logger.warning("recall ranks without vectors: %s", error)
         return None, f"vector: left out, {error}"
-    return vector, f"vector: space {context.embedder.space!r}, every memory that matches, exactly"
+    if len(vector) != space.dimensions:
+        raise InvalidEmbeddingError(
+            embedder.space,
+            f"it holds vectors of {space.dimensions} dimensions, and the embedder gives a query {len(vector)}",
+        )
+    return vector, f"vector: space {embedder.space!r}, every memory that matches, exactly"
 
 
 def _check_min_score(value: object) -> float | None:

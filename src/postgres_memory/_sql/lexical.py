@@ -56,7 +56,8 @@ from .term_functions import DATE_TERMS
 APART = 64
 #: So many memories are counted to tell how many there are. Of more, words weigh as if there were so many.
 _COUNTED = 20_000
-#: So many hits of a word are read. A word that more memories hold weighs next to nothing.
+#: So many hits of a word are read where only the most promising places count: a word that more memories hold weighs
+#: next to nothing.
 _MOST_HITS = 15_000
 #: As many memories that match a filter are all looked at closely.
 _FEW = 2_000
@@ -117,7 +118,7 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None) -> Lexical
     each of these words in a block and in its two neighbours in full.
     """
     asked = _asked(tables)
-    hits = _hits(tables, asked)
+    hits = _hits(tables, asked, capped=pruned and shape is None)
     weights = _weights(tables, asked, hits)
     if not pruned:
         return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None))
@@ -189,10 +190,10 @@ def place_of(memories: FromClause) -> ColumnElement[int]:
     return func.coalesce(memories.c.place, -memories.c.seq * number(APART))
 
 
-def _hits(tables: Tables, asked: CTE) -> CTE:
-    """Every memory that holds a word, once for each word."""
+def _hits(tables: Tables, asked: CTE, *, capped: bool) -> CTE:
+    """Every memory that holds a word, once for each word; with ``capped`` not all that hold a very frequent one."""
     memories = tables.memories.alias("m")
-    # LIMIT keeps this a scan of the index for each word; joined freely, the planner may compute terms of all rows. The
+    # OFFSET keeps this a scan of the index for each word; joined freely, the planner may compute terms of all rows. The
     # terms bear the mark of the namespace: with another index for it as well, all its memories would be read each time.
     found = (
         select(memories.c.seq, place_of(memories).label("place"))
@@ -200,7 +201,8 @@ def _hits(tables: Tables, asked: CTE) -> CTE:
             terms_of(tables, memories).op("&&", is_comparison=True)(asked.c.terms),
             seen(memories, by_index=False),
         )
-        .limit(number(_MOST_HITS))
+        .limit(number(_MOST_HITS) if capped else None)
+        .offset(number(0))
         .lateral("found")
     )
     return (

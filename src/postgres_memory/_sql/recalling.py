@@ -24,6 +24,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from ..embedding.protocol import Distance
 from .lexical import APART, LexicalLeg, divided, is_question, lexical_leg, number, place_of, seen
 from .parameters import float_parameter, number_parameter, text_parameter, texts_parameter, time_parameter
 from .predicates import Shape, predicate
@@ -31,6 +32,7 @@ from .records import select_records
 from .schema import Tables
 from .searching import ranked_by_hash
 from .similar import nearest, similarities
+from .space_index import SpaceIndexShape
 
 #: How far in its thread a memory lends its score to others.
 NEARBY = 12
@@ -46,7 +48,12 @@ _ZERO: ColumnElement[float] = literal_column("0::double precision", Double)
 
 
 def recall_lexical(
-    tables: Tables, pruned: bool, filtered: bool, distance: str | None, shape: Shape
+    tables: Tables,
+    pruned: bool,
+    filtered: bool,
+    distance: Distance | None,
+    index: SpaceIndexShape | None,
+    shape: Shape,
 ) -> Select[Any]:
     """Select the memories that match ``shape``, best first, each with its score and parts.
 
@@ -55,14 +62,14 @@ def recall_lexical(
     is false where, of many that match, only those at the most promising places were looked at.
     """
     leg = lexical_leg(tables, pruned=pruned, shape=shape if filtered else None)
+    few = None if leg.matching is None else leg.matching.few
     found = _found(tables, leg, shape)
     similar = None
     if distance is not None:
-        found = _with_nearest(tables, found, nearest(tables, distance, shape))
+        found = _with_nearest(tables, found, nearest(tables, distance, shape, index, few))
         similar = similarities(tables, found, distance)
     statement = _records(tables, _best(tables, _scores(leg, found, similar), found, shape))
-    few = leg.matching.few if leg.matching is not None else true()
-    return statement.add_columns(few.label("complete"))
+    return statement.add_columns((true() if few is None else few).label("complete"))
 
 
 def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Double,
     FromClause,
     Select,
+    Text,
     and_,
     bindparam,
     cast,
@@ -28,30 +29,65 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import BigInteger
 
+from ..embedding.protocol import Distance
 from .embeddings import CONTENT
 from .lexical import divided, number, seen
-from .names import quote
+from .names import quote_text
 from .parameters import number_parameter, once, text_parameter
 from .predicates import Shape, predicate
 from .schema import Tables
+from .space_index import SpaceIndexShape, exact_distance, indexed_distance, indexed_rows
 from .spaces import readable_space
 
 #: How much the similarity of a neighbour counts, by how far away it is.
 _SHARES = {distance: 1 / (1 + abs(distance)) for distance in range(-4, 5)}
 
-_SIGNS = {"cosine": "<=>", "inner_product": "<#>", "l2": "<->"}
+#: A namespace of as many embeddings is read through, exactly, also where there is an index.
+_READ_THROUGH = 10_000
+#: How many entries of an index are looked at until there are enough that match.
+_MOST_SCANNED = 100_000
 
 
-def _distance(tables: Tables, vectors: FromClause, distance: str) -> ColumnElement[float]:
+def _query(tables: Tables) -> ColumnElement[Any]:
+    return cast(bindparam("query_vector", type_=ARRAY(REAL())), tables.vector())
+
+
+def _distance(tables: Tables, vectors: FromClause, distance: Distance) -> ColumnElement[float]:
     """Return pgvector's distance; a zero vector has none by cosine, and is as far as can be."""
-    query = once(cast(bindparam("query_vector", type_=ARRAY(REAL())), tables.vector()))
-    operator = f"OPERATOR({quote(tables.extension_schema)}.{_SIGNS[distance]})"
-    found: ColumnElement[float] = vectors.c.embedding.op(operator, precedence=5, return_type=Double())(query)
+    found = exact_distance(tables, vectors.c.embedding, once(_query(tables)), distance)
     return func.coalesce(func.nullif(found, literal_column("'NaN'::double precision")), number(1))
 
 
-def nearest(tables: Tables, distance: str, shape: Shape) -> CTE:
-    """Return the numbers of the memories that match ``shape`` and are nearest, in the space that may be read."""
+def nearest(
+    tables: Tables,
+    distance: Distance,
+    shape: Shape,
+    index: SpaceIndexShape | None = None,
+    few: ColumnElement[bool] | None = None,
+) -> CTE:
+    """Return the numbers of the memories that match ``shape`` and are nearest, in the space that may be read.
+
+    Exactly, unless there is an ``index``, the namespace has many embeddings and not just a ``few`` of its memories
+    match: then the index is scanned on and on until there are enough that match.
+    """
+    exact = _nearest_exactly(tables, distance, shape)
+    if index is None:
+        return exact.cte("nearest").prefix_with("MATERIALIZED")
+    vectors = tables.memory_embeddings.alias("counted")
+    some = select(number(1)).where(_of_space(tables, vectors)).limit(number(_READ_THROUGH + 1))
+    many = select(func.count()).select_from(some.subquery("some_of_space")).scalar_subquery() > number(
+        _READ_THROUGH
+    )
+    by_index = many if few is None else and_(many, ~few)
+    each = exact.subquery("each"), _nearest_by_index(tables, shape, index).subquery("by_index")
+    return (
+        union_all(select(each[0].c.seq).where(~by_index), select(each[1].c.seq).where(by_index))
+        .cte("nearest")
+        .prefix_with("MATERIALIZED")
+    )
+
+
+def _nearest_exactly(tables: Tables, distance: Distance, shape: Shape) -> Select[Any]:
     vectors, memories = tables.memory_embeddings, tables.memories.alias("candidate")
     matches = select(number(1)).where(
         seen(memories), memories.c.seq == vectors.c.seq, predicate(memories, shape)
@@ -61,8 +97,46 @@ def nearest(tables: Tables, distance: str, shape: Shape) -> CTE:
         .where(_of_space(tables, vectors), matches.exists())
         .order_by(_distance(tables, vectors, distance), vectors.c.seq)
         .limit(number_parameter("nearest"))
-        .cte("nearest")
-        .prefix_with("MATERIALIZED")
+    )
+
+
+def _nearest_by_index(tables: Tables, shape: Shape, index: SpaceIndexShape) -> Select[Any]:
+    vectors, memories = tables.memory_embeddings.alias("indexed"), tables.memories.alias("indexed_memory")
+    # A scalar subquery stays a condition on each row; EXISTS may become a join, which the index could not order.
+    matches = (
+        select(literal_column("true"))
+        .where(seen(memories), memories.c.seq == vectors.c.seq, predicate(memories, shape))
+        .scalar_subquery()
+    )
+    wanted = func.least(func.greatest(number_parameter("nearest"), number(100)), number(1000))
+    settings = {
+        "hnsw.iterative_scan": literal_column("'relaxed_order'"),
+        "hnsw.max_scan_tuples": literal_column(f"'{_MOST_SCANNED}'"),
+        "hnsw.ef_search": cast(wanted, Text),
+    }
+    # For this transaction, that is, this statement, and in it: there is no further round trip.
+    local = select(
+        *(
+            func.set_config(literal_column(f"'{name}'"), value, literal_column("true")).label(
+                f"setting_{place}"
+            )
+            for place, (name, value) in enumerate(settings.items())
+        )
+    ).subquery("settings")
+    query = select(_query(tables)).select_from(local).scalar_subquery()
+    # Of bits, four times as many: they are ordered by their vectors afterwards.
+    several = 4 if index.type == "bit" else 1
+    return (
+        select(vectors.c.seq)
+        .where(
+            indexed_rows(tables, vectors, index),
+            vectors.c.namespace == text_parameter("namespace"),
+            vectors.c.field == CONTENT,
+            readable_space(tables) == literal_column(quote_text(index.space)),
+            matches.is_(true()),
+        )
+        .order_by(indexed_distance(tables, vectors.c.embedding, query, index))
+        .limit(number_parameter("nearest") * number(several))
     )
 
 
@@ -75,7 +149,7 @@ def _of_space(tables: Tables, vectors: FromClause) -> ColumnElement[bool]:
     )
 
 
-def similarities(tables: Tables, found: CTE, distance: str) -> CTE:
+def similarities(tables: Tables, found: CTE, distance: Distance) -> CTE:
     """Return, for each memory found, its similarity and that of its neighbours, scaled to 0 … 1 among those found."""
     near = _neighbours(found)
     vectors = tables.memory_embeddings.alias("v")

@@ -85,6 +85,16 @@ def index_name(shape: SpaceIndexShape, m: int, ef_construction: int) -> str:
     return f"{index_prefix(shape.space)}{shape.dimensions}_{shape.type}_{options}"
 
 
+def shape_of_index(name: str, space: str, distance: Distance) -> SpaceIndexShape:
+    """Return what an index of ``space`` holds, by its name."""
+    dimensions, kind, _ = name.removeprefix(index_prefix(space)).split("_")
+    return SpaceIndexShape(space, int(dimensions), distance, _type(kind))
+
+
+def _type(kind: str) -> IndexType:
+    return next(type_ for type_ in MOST_DIMENSIONS if type_ == kind)
+
+
 def create_space_index(tables: Tables, shape: SpaceIndexShape, m: int, ef_construction: int) -> str:
     """Return the statement that builds an index while others read and write."""
     extension = quote(tables.extension_schema)
