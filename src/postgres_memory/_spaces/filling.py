@@ -116,7 +116,7 @@ class Filling:
             "dimensions": vectors.shape[1],
             "seqs": [row["seq"] for row in rows],
             "digests": [sha256(row["content"].encode()).digest() for row in rows],
-            "vectors": await asyncio.to_thread(_texts, vectors),
+            "vectors": vectors.ravel().tolist(),
         }
         (written,) = await self.context.fetch(embed_memories, parameters)
         if not written["spaces"]:
@@ -138,7 +138,3 @@ def refuse_transaction(context: Context, verb: str) -> None:
     """Raise UsageError inside a transaction, which would hold its connection and its locks all the while."""
     if context.connection is not None:
         raise UsageError(f"{verb}() works in transactions of its own; call it outside of a transaction")
-
-
-def _texts(vectors: Vectors) -> list[str]:
-    return [str(vector) for vector in vectors.tolist()]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    REAL,
     BigInteger,
     ColumnElement,
     LargeBinary,
     Select,
-    Text,
     and_,
+    bindparam,
     cast,
     column,
     func,
@@ -18,7 +19,7 @@ from sqlalchemy import (
     select,
     true,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from .embeddings import COLUMNS, CONTENT, given_space
 from .parameters import (
@@ -26,7 +27,6 @@ from .parameters import (
     number_parameter,
     numbers_parameter,
     text_parameter,
-    texts_parameter,
 )
 from .schema import Tables
 
@@ -37,6 +37,8 @@ def find_pending(tables: Tables) -> Select[Any]:
     embedded: Select[Any] = select(literal_column("1")).where(
         embeddings.c.namespace == memories.c.namespace,
         embeddings.c.seq == memories.c.seq,
+        # Said of both, so that a merge of the two begins there.
+        embeddings.c.seq > number_parameter("after"),
         embeddings.c.space == text_parameter("space"),
         embeddings.c.field == CONTENT,
         embeddings.c.embedding.is_not(None),
@@ -85,19 +87,24 @@ def list_spaces(tables: Tables) -> Select[Any]:
 def embed_memories(tables: Tables) -> Select[Any]:
     """Write the vectors of memories that have none in ``space``; return how many memories and spaces there still were.
 
-    A memory whose content is not what was embedded is left out. It is locked while its vector is written: who changes
-    it afterwards finds the vector, or puts a NULL over it.
+    ``vectors`` holds them one behind the other, each of ``dimensions`` numbers. A memory whose content is not what was
+    embedded is left out. It is locked while its vector is written: who changes it afterwards finds the vector, or puts
+    a NULL over it.
     """
     memories, table = tables.memories, tables.memory_embeddings
-    given = func.unnest(
-        numbers_parameter("seqs"), bytes_array_parameter("digests"), texts_parameter("vectors")
-    ).table_valued(
-        column("seq", BigInteger), column("digest", LargeBinary), column("vector", Text), name="given"
+    given = (
+        func.unnest(numbers_parameter("seqs"), bytes_array_parameter("digests"))
+        .table_valued(
+            column("seq", BigInteger),
+            column("digest", LargeBinary),
+            with_ordinality="number",
+            name="given",
+        )
+        .render_derived()
     )
-    given = given.render_derived()
     digest = func.sha256(func.convert_to(memories.c.content, literal_column("'UTF8'")))
     held = (
-        select(memories.c.namespace, memories.c.seq, given.c.vector)
+        select(memories.c.namespace, memories.c.seq, given.c.number)
         .select_from(memories.join(given, memories.c.seq == given.c.seq))
         .where(memories.c.namespace == text_parameter("namespace"), digest == given.c.digest)
         .order_by(memories.c.seq)
@@ -105,9 +112,14 @@ def embed_memories(tables: Tables) -> Select[Any]:
         .cte("held")
     )
     space = given_space(tables)
+    # A slice of a parameter is taken without reading what comes before it.
+    all_of_them = select(bindparam("vectors", type_=ARRAY(REAL())).label("numbers")).cte("all_of_them")
+    length, one = number_parameter("dimensions"), literal_column("1", BigInteger)
+    end = held.c.number * length
+    vector = all_of_them.c.numbers[end - length + one : end]
     rows = select(
-        held.c.namespace, space.c.name, CONTENT, held.c.seq, cast(held.c.vector, tables.vector())
-    ).select_from(held.join(space, true()))
+        held.c.namespace, space.c.name, CONTENT, held.c.seq, cast(vector, tables.vector())
+    ).select_from(held.join(space, true()).join(all_of_them, true()))
     statement = insert(table).from_select(list(COLUMNS), rows, include_defaults=False)
     embedded = (
         statement.on_conflict_do_update(
