@@ -148,4 +148,6 @@ def _again(error: Exception) -> bool | float:
         seconds = float(error.response.headers["retry-after"])
     except (KeyError, ValueError):
         return True
-    return seconds if 0 <= seconds <= _MOST_SECONDS else False
+    if not 0 <= seconds <= _MOST_SECONDS:
+        return False
+    return seconds or True  # a pause of 0 would pass for False
