@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -12,6 +11,9 @@ from ._validation import check_duration, kind_of
 from .errors import InvalidTypeError, InvalidValueError
 
 Preset = Literal["hash", "lexical", "hybrid"]
+
+#: Products of weights between these are numbers that PostgreSQL computes without an error.
+_LEAST, _MOST = 1e-6, 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Ranking:
     Priors, added to the score: ``recency`` is a weight and the time in which it halves, ``importance`` and
     ``confidence`` are weights of the fields.
 
-    Raises InvalidTypeError or InvalidValueError for a weight that is negative or no number.
+    Raises InvalidTypeError or InvalidValueError for a weight that is neither 0 nor from 0.000001 to 1,000,000.
     """
 
     vector: float = 0.0
@@ -75,8 +77,8 @@ def _check_space(value: object, ranking: Ranking) -> None:
 def _check_weight(value: object, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidTypeError(name, f"must be a number, not {kind_of(value)}")
-    if not (math.isfinite(value) and value >= 0):
-        raise InvalidValueError(name, f"must be finite and not negative, not {value!r}")
+    if value and not _LEAST <= value <= _MOST:  # also NaN
+        raise InvalidValueError(name, f"must be 0 or from {_LEAST:g} to {_MOST:,.0f}")
 
 
 def _check_recency(value: object) -> None:

@@ -212,6 +212,7 @@ async def test_bad_arguments(database: Database) -> None:
             ({"ranking": 3}, InvalidTypeError),
             ({"min_score": "x"}, InvalidTypeError),
             ({"min_score": math.nan}, InvalidValueError),
+            ({"min_score": 10**400}, InvalidValueError),
             ({"as_of": "yesterday"}, InvalidTypeError),
             ({"filter": {"nonsense": 1}}, InvalidValueError),
         ):
@@ -222,9 +223,35 @@ async def test_bad_arguments(database: Database) -> None:
                 await memory.recall(query)
         with pytest.raises(TypeError):
             await memory.recall("tea", filters={})  # type: ignore[call-arg]
-    for weights in ({"context": -1}, {"subject": math.inf}, {"lexical": 0}, {"thread": True}, {"recency": 1}):
+    for weights in (
+        {"context": -1},
+        {"subject": math.inf},
+        {"brevity": math.nan},
+        {"importance": 10**400},
+        {"confidence": 5e-324},
+        {"lexical": 0},
+        {"thread": True},
+        {"recency": 1},
+    ):
         with pytest.raises((InvalidValueError, InvalidTypeError)):
             Ranking(**weights)
+
+
+@pytest.mark.parametrize("weight", [1e-6, 1e6])
+async def test_no_weight_limit_or_age_is_too_much_for_the_server(database: Database, weight: float) -> None:
+    async with PostgresMemory(database.dsn, subject_field="by") as memory:
+        for age in (0, 1, 400_000):
+            await memory.add(
+                "tea?", created_at=datetime.now(UTC) - timedelta(days=age), metadata={"by": "ann"}
+            )
+        await memory.add("", thread_id="t")
+        names = ("vector", "lexical", "context", "subject", "thread", "question", "brevity", "importance")
+        for half_life in (timedelta(microseconds=1), timedelta(hours=1), timedelta(days=365_250)):
+            ranking = Ranking(**dict.fromkeys(names, weight), recency=(weight, half_life))  # type: ignore[arg-type]
+            for limit in (1, 2**31, 2**63 - 1, 10**30):
+                hits = await memory.recall("Ann's tea", limit=limit, ranking=ranking)
+                assert len(hits) == min(limit, 4)
+                assert all(math.isfinite(hit.score) for hit in hits)
 
 
 async def test_priors_decide_between_equals(database: Database) -> None:

@@ -186,6 +186,16 @@ async def test_a_namespace_changes_its_language(database: Database, connection: 
         await memory.add_many(["Viele Häuser", {"content": "Des Hauses", "thread_id": "t"}])
         assert len(await memory.recall("Haus", min_score=0.01)) == 4
         assert await other.recall("Haus", min_score=0.01) == []
-        for bad in ("klingon", "a b", "no.such", "'; drop"):
+        for bad in (
+            "klingon",
+            "a b",
+            "no.such",
+            "'; drop",
+            "a.b.c.d",
+            "no.pg_catalog.german",
+            "0",
+            "3748",
+            " -",
+        ):
             with pytest.raises(InvalidValueError, match="language"):
                 await memory.set_language(bad)

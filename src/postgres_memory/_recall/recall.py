@@ -40,7 +40,7 @@ _LARGE_LIMIT = 500
 _NEAREST = 100
 
 #: How many hits are read for one that is returned, and at the least, where others judge or choose.
-_READ_FOR_ONE, _READ_AT_LEAST = 4, 40
+_READ = (4, 40)
 
 _logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ async def recall(
     check_reranker(reranker)
     varied = check_diversity(diversity)
     least = _check_min_score(min_score)
-    read = max(_READ_FOR_ONE * at_most, _READ_AT_LEAST) if reranker is not None or varied else at_most
+    read = _looked_at(at_most, _READ) if reranker is not None or varied else at_most
     prepared = prepare_filter(check_filter(filter))
     parameters = prepared.parameters | _weights(chosen)
     parameters |= {
@@ -76,9 +76,9 @@ async def recall(
         "limit": read,
         "min_score": None if reranker is not None else least,
         "as_of": None if as_of is None else check_time(as_of, "as_of"),
-        "blocks": max(_BLOCKS[0] * read, _BLOCKS[1]),
-        "candidates": max(_CANDIDATES[0] * read, _CANDIDATES[1]),
-        "nearest": max(read, _NEAREST),
+        "blocks": _looked_at(read, _BLOCKS),
+        "candidates": _looked_at(read, _CANDIDATES),
+        "nearest": _looked_at(read, (1, _NEAREST)),
     }
     if not at_most:
         await context.ready()
@@ -95,6 +95,11 @@ async def recall(
     hits = diversify(hits, varied, at_most) if varied else hits[:at_most]
     await context.touch([hit.record.id for hit in hits])
     return Hits(hits, plan)
+
+
+def _looked_at(limit: int, counts: tuple[int, int]) -> int:
+    per_hit, least = counts
+    return check_limit(max(per_hit * limit, least))  # no more than a bigint holds
 
 
 async def _by_hash(
@@ -178,9 +183,13 @@ def _check_min_score(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidTypeError("min_score", "must be a number or None")
-    if math.isnan(value):
+    try:
+        score = float(value)
+    except OverflowError:
+        raise InvalidValueError("min_score", "must be a number that a float holds") from None
+    if math.isnan(score):
         raise InvalidValueError("min_score", "must not be NaN")
-    return float(value)
+    return score
 
 
 def _weights(ranking: Ranking) -> dict[str, Any]:

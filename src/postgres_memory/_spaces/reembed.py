@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ..embedding.accepting import AnyEmbedder
     from ..embedding.protocol import Distance
 
+#: Memories a second; slower is not at all, and faster is no limit.
+_LEAST_RATE, _MOST_RATE = 0.001, 1_000_000
+
 
 async def reembed(
     context: Context,
@@ -49,6 +52,6 @@ def _check_rate(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidTypeError("rate", f"must be memories per second or None, not {kind_of(value)}")
-    if not value > 0:
-        raise InvalidValueError("rate", "must be positive")
+    if not _LEAST_RATE <= value <= _MOST_RATE:
+        raise InvalidValueError("rate", f"must be from {_LEAST_RATE} to {_MOST_RATE:,}")
     return float(value)

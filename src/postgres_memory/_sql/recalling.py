@@ -38,6 +38,7 @@ from .space_index import SpaceIndexShape
 NEARBY = 12
 
 _DECIMALS = 10
+_MOST_HALF_LIVES = 100
 
 #: The parts of a score, in the order in which they are added up.
 PARTS = ("words", "context", "vector", "form", "subject", "thread", "recency", "importance", "confidence")
@@ -230,7 +231,8 @@ def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
 def _priors(memories: FromClause) -> list[ColumnElement[Any]]:
     moment = func.coalesce(time_parameter("as_of"), func.statement_timestamp())
     age = func.greatest(func.extract("epoch", moment - memories.c.created_at), number(0), type_=Double)
-    half_lives = divided(age, float_parameter("half_life_seconds"))
+    # After so many nothing is left that a rounded score shows; PostgreSQL has an error for what is nearly 0.
+    half_lives = func.least(divided(age, float_parameter("half_life_seconds")), number(_MOST_HALF_LIVES))
     recency = float_parameter("recency") * func.power(literal_column("0.5::double precision"), half_lives)
     return [
         func.coalesce(recency, _ZERO).label("part_recency"),

@@ -7,7 +7,7 @@ from .._validation import check_key
 from ..errors import DatabaseError, InvalidValueError
 
 #: What PostgreSQL says of a name that is no text search configuration.
-_NO_SUCH_LANGUAGE = {"42704", "42602", "3F000"}
+_NO_SUCH_LANGUAGE = {"42704", "42602", "42601", "3F000", "0A000"}
 _BATCH = 2_000
 
 
@@ -15,7 +15,9 @@ async def set_language(context: Context, language: str) -> int:
     """Set it first, so that new memories have it, then change those there are, batch by batch."""
     from .._sql.languages import change_languages, check_language, choose_language
 
-    check_key(language, "language")
+    if check_key(language, "language").strip().isdigit() or language.strip() == "-":
+        # PostgreSQL takes this for the number of a configuration, which is another one in another database.
+        raise InvalidValueError("language", "must be the name of a text search configuration")
     parameters = {"namespace": context.namespace, "language": language, "limit": _BATCH}
     try:
         await context.fetch(check_language, parameters)
