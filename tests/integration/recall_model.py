@@ -43,7 +43,8 @@ def rank(
         for id_, share in _shares(at, found, ranking).items():
             score[id_] += weight * share / sum(weights)
     by_id = {memory.id: memory for memory in memories}
-    subjects = {by_id[id_].subject for id_ in score if by_id[id_].subject in names}
+    named = {subject for id_ in score if (subject := by_id[id_].subject) is not None and subject in names}
+    subjects = {one for one in named if not any(one != other and one in other for other in named)}
     for id_ in score:
         memory = by_id[id_]
         score[id_] *= len(memory.content) / max(len(memory.content) + ranking.brevity, 1.0)

@@ -55,7 +55,7 @@ VOCABULARY = [
     "picture",
     "storm",
 ]
-SPEAKERS = ("Ann", "Bo", "Mary Jane")
+SPEAKERS = ("Ann", "Bo", "Mary Jane", "Mary")
 START = datetime(2023, 5, 1, 12, tzinfo=UTC)
 
 
@@ -309,6 +309,8 @@ async def test_finds_by_the_date(database: Database) -> None:
             await memory.add("A walk.", id=str(month), created_at=datetime(2023, month, 14, 12, tzinfo=UTC))
         assert (await memory.recall("What did we do in May 2023?"))[0].record.id == "5"
         assert (await memory.recall("the walk on 14 Sept."))[0].record.id == "9"
+        assert (await memory.recall("a walk, 2023-07-14"))[0].record.id == "7"
+        assert (await memory.recall("Thurs"))[0].record.created_at.weekday() == 3
         without = await memory.recall("May", ranking=Ranking(dates=False), min_score=0.01)
         assert without == []
 

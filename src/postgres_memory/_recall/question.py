@@ -35,7 +35,7 @@ _DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 _DATE_WORDS = {name: name for name in (*_MONTHS, *_DAYS)} | {
     name[:length]: name
     for name in (*_MONTHS, *_DAYS)
-    for length in (3, 4)
+    for length in (3, 4, 5)
     if name[:length] not in ("mon", "sat", "sun")
 }
 
@@ -46,6 +46,7 @@ _RUN = re.compile(rf"[{_LETTERS}]+")
 _TOKEN = re.compile(rf"[{_LETTERS}]+|(?:(?![{_LETTERS}])[^\s;()\[\]{{}}\"“”„«»。、，！？,]|,(?=\d))+")
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _DAY = re.compile(r"([12]?[0-9]|3[01])(?:st|nd|rd|th)?")
+_ISO_DATE = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?:T.*)?")
 _YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
 
 
@@ -82,7 +83,18 @@ def read_question(query: str, *, forms: bool, dates: bool) -> Question:
             question.add(group, *sorted(irregular_forms(word)))
         if dates:
             question.add(group, *_date_terms(word, with_month=with_month), dated=True)
+    if dates:
+        _add_whole_dates(question, lower)
     return question
+
+
+def _add_whole_dates(question: Question, words: list[str]) -> None:
+    """Add year, month and day of each date as ISO 8601 writes it, each a word of its own."""
+    group = len(words)
+    for found in filter(None, map(_ISO_DATE.fullmatch, words)):
+        for term in (found[1], _MONTHS[int(found[2]) - 1], str(int(found[3]))):
+            question.add(group, DATE_SIGN + term, dated=True)
+            group += 1
 
 
 def _telling(tokens: list[str]) -> list[str]:

@@ -175,10 +175,8 @@ def _with_nearest(tables: Tables, found: CTE, near: CTE) -> CTE:
 
 def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
     """Apply what the memory itself is, then what the best one nearby in its thread lends it."""
-    named = found.c.subject == func.any(texts_parameter("names"))
-    subjects = select(func.count(found.c.subject.distinct())).where(named).scalar_subquery()
     total = select(func.sum(leg.weights.c.weight)).scalar_subquery()
-    by_subject = case((and_(subjects == number(1), named), float_parameter("subject")), else_=number(1))
+    by_subject = case((found.c.subject == _named_subject(found), float_parameter("subject")), else_=number(1))
     length = found.c.length
     form = divided(length, func.greatest(length + float_parameter("brevity"), _one())) * case(
         (found.c.asks, float_parameter("question")), else_=number(1)
@@ -226,6 +224,28 @@ def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
         thread.label("part_thread"),
         *_priors(parts),
     ).cte("parts")
+
+
+def _named_subject(found: CTE) -> ColumnElement[Any]:
+    """Return the one subject that the query names, null if it names none or several; a name inside a longer is none."""
+    names = texts_parameter("names")
+    one, longer = found.alias("one"), found.alias("longer")
+    inside: Select[Any] = select(number(1)).where(
+        longer.c.subject == func.any(names),
+        longer.c.subject != one.c.subject,
+        func.strpos(longer.c.subject, one.c.subject) > number(0),
+    )
+    named = (
+        select(one.c.subject)
+        .where(one.c.subject == func.any(names), ~inside.exists())
+        .distinct()
+        .subquery("named")
+    )
+    return (
+        select(case((func.count() == number(1), func.min(named.c.subject))))
+        .select_from(named)
+        .scalar_subquery()
+    )
 
 
 def _priors(memories: FromClause) -> list[ColumnElement[Any]]:
