@@ -356,3 +356,26 @@ async def test_filling_a_space_that_is_dropped_says_so(memory: PostgresMemory) -
     await memory.drop_space("new")
     with pytest.raises(SpaceError, match="was dropped while it was filled"):
         await filling
+
+
+async def test_writers_that_never_pause_do_not_keep_a_reembed_going(
+    memory: PostgresMemory, without: PostgresMemory
+) -> None:
+    await without.add_many(CONTENTS)
+    over = False
+
+    async def write() -> None:
+        number = 0
+        while not over:
+            await without.store(f"new {number}")
+            number += 1
+
+    new = WordEmbedder("new")
+    new.delay = 0.2
+    writing = asyncio.create_task(write())
+    async with asyncio.timeout(30):
+        result = await memory.reembed("new", embedder=new, batch_size=1000)
+    over = True
+    await writing
+    assert result.embedded >= 25
+    assert len(new.asked) <= 3

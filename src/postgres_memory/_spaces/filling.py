@@ -52,10 +52,12 @@ class Filling:
         """Walk over what is missing, again and again until a walk finds nothing that can be embedded."""
         self.total = await self._pending()
         for _ in range(_PASSES):
-            before = self.embedded + self.changed
-            await self._pass()
-            if self.embedded + self.changed == before or self._wanted() == 0:
+            embedded, changed = self.embedded, self.changed
+            read = await self._pass()
+            if self._wanted() == 0 or (self.embedded, self.changed) == (embedded, changed):
                 break
+            if read < self.batch_size and self.changed == changed:
+                break  # all that was missing just now; who goes on writing must not keep this going
         return EmbedResult(
             space=self.embedder.space,
             embedded=self.embedded,
@@ -65,21 +67,25 @@ class Filling:
             pending=await self._pending(),
         )
 
-    async def _pass(self) -> None:
+    async def _pass(self) -> int:
+        """Embed what is missing from the first memory to the last, and return how many that was."""
         from .._sql.pending import find_pending
 
-        after = 0
+        after = read = 0
         while wanted := self._wanted():
             began = monotonic()
             rows = await self.context.fetch(find_pending, self._key() | {"after": after, "limit": wanted})
             if not rows:
-                return
-            after = rows[-1]["seq"]
+                break
+            after, read = rows[-1]["seq"], read + len(rows)
             await self._embed([row for row in rows if row["seq"] not in self.refused])
             done = self.embedded + self.changed + len(self.refused)
             await tell(self.progress, done, max(done, self.total))
             if self.rate is not None:
                 await asyncio.sleep(began + len(rows) / self.rate - monotonic())
+            if len(rows) < wanted:
+                break
+        return read
 
     def _wanted(self) -> int:
         if self.limit is None:
