@@ -237,23 +237,6 @@ async def test_bad_arguments(database: Database) -> None:
             Ranking(**weights)
 
 
-@pytest.mark.parametrize("weight", [1e-6, 1e6])
-async def test_no_weight_limit_or_age_is_too_much_for_the_server(database: Database, weight: float) -> None:
-    async with PostgresMemory(database.dsn, subject_field="by") as memory:
-        for age in (0, 1, 400_000):
-            await memory.add(
-                "tea?", created_at=datetime.now(UTC) - timedelta(days=age), metadata={"by": "ann"}
-            )
-        await memory.add("", thread_id="t")
-        names = ("vector", "lexical", "context", "subject", "thread", "question", "brevity", "importance")
-        for half_life in (timedelta(microseconds=1), timedelta(hours=1), timedelta(days=365_250)):
-            ranking = Ranking(**dict.fromkeys(names, weight), recency=(weight, half_life))  # type: ignore[arg-type]
-            for limit in (1, 2**31, 2**63 - 1, 10**30):
-                hits = await memory.recall("Ann's tea", limit=limit, ranking=ranking)
-                assert len(hits) == min(limit, 4)
-                assert all(math.isfinite(hit.score) for hit in hits)
-
-
 async def test_priors_decide_between_equals(database: Database) -> None:
     async with PostgresMemory(database.dsn) as memory:
         now = datetime.now(UTC)
@@ -380,6 +363,19 @@ async def test_hybrid_goes_on_when_the_embedder_fails(database: Database) -> Non
         hits = await memory.recall("tea")
         assert [hit.record.content for hit in hits] == ["green tea"]
         assert "no model today" in hits.plan[1]
+
+
+async def test_hybrid_goes_on_where_the_space_is_of_another_model(database: Database) -> None:
+    async with PostgresMemory(database.dsn, embedder=by_meaning, space="meaning") as memory:
+        await memory.store("a puppy")
+    async with PostgresMemory(
+        database.dsn, embedder=lambda texts: [[1.0] * 5 for _ in texts], space="meaning"
+    ) as other:
+        hits = await other.recall("puppy")
+        assert [hit.record.content for hit in hits] == ["a puppy"]
+        assert hits.plan[1].startswith("vector: left out, the embedder's space")
+    async with PostgresMemory(database.dsn, embedder=by_meaning, space="none") as without:
+        assert (await without.recall("puppy")).plan[1].startswith("vector: left out, the embedder's space")
 
 
 async def test_search_ranks_as_the_object_says(database: Database) -> None:

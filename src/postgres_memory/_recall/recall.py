@@ -77,7 +77,7 @@ async def recall(
         "min_score": None if reranker is not None else least,
         "as_of": None if as_of is None else check_time(as_of, "as_of"),
         "blocks": _looked_at(read, _BLOCKS),
-        "candidates": _looked_at(read, _CANDIDATES),
+        "candidates": None if exact else _looked_at(read, _CANDIDATES),
         "nearest": _looked_at(read, (1, _NEAREST)),
     }
     if not at_most:
@@ -135,22 +135,42 @@ async def _by_words(
     distance = index = None
     if vector is not None and context.embedder is not None:
         distance = context.embedder.distance
-        parameters |= {"query_vector": vector, "space": context.embedder.space}
+        parameters |= {
+            "query_vector": vector,
+            "dimensions": len(vector),
+            "space": context.embedder.space,
+        }
         if not places.exact:
             index = (await space_of_embedder(context, context.embedder)).index
         note += "" if index is None else ", or by the index where they are many"
     if places.all:
         rows = await context.fetch(recall_lexical, parameters, False, False, distance, index, places.shape)
-        return rows, ("lexical: every place that has a word of the query", note)
+        return rows, ("lexical: every place that has a word of the query", _searched(rows, note, distance))
     shape = (places.filtered, distance, index, places.shape)
     rows = await context.fetch(recall_lexical, parameters, True, *shape)
-    if not rows or rows[0]["complete"]:
-        where = "the places of all that match the filter" if places.filtered else "the most promising places"
-        return rows, (f"lexical: {where}", note)
-    if sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]:
-        return rows, ("lexical: the most promising places, since many match the filter", note)
-    rows = await context.fetch(recall_lexical, parameters, False, False, distance, index, places.shape)
-    return rows, ("lexical: every place that has a word, since too few promising ones match the filter", note)
+    enough = sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]
+    # Without a row nothing matches, unless what was found had too low a score.
+    complete = rows[0]["complete"] if rows else not (places.filtered and parameters["min_score"] is not None)
+    if enough or complete:
+        where = _where(places, complete=complete)
+    else:
+        rows = await context.fetch(recall_lexical, parameters, False, False, distance, index, places.shape)
+        where = "every place that has a word, since too few promising ones match"
+    return rows, (f"lexical: {where}", _searched(rows, note, distance))
+
+
+def _searched(rows: list[Record], note: str, distance: str | None) -> str:
+    if distance is None or not rows or rows[0]["searched"]:
+        return note
+    return "vector: left out, the embedder's space holds no vectors of its dimensions that are searched"
+
+
+def _where(places: _Places, *, complete: bool) -> str:
+    if not places.filtered:
+        return "the most promising places"
+    if complete:
+        return "the places of all that match the filter"
+    return "the most promising places, since many match the filter"
 
 
 async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[float] | None, str]:

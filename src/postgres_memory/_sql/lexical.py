@@ -61,7 +61,8 @@ _COUNTED = 20_000
 _MOST_HITS = 15_000
 #: As many memories that match a filter are all looked at closely.
 _FEW = 2_000
-#: The rarest words lead to the places that are looked at: as many words as have so many hits together, two at least.
+#: The rarest words lead to the places that are looked at: as many words as have so many hits together, two at least,
+#: and enough of them to fill the places. Words that no memory holds lead nowhere.
 _LEADING_HITS = 1_000
 #: Places are looked at in blocks of four. What is near a place is in its block or the two beside it.
 _BLOCK_BITS = 2
@@ -103,10 +104,11 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class LexicalLeg:
-    """The ``weights`` of the words, and places with their ``score``."""
+    """The ``weights`` of the words, and places with their ``score``; ``complete`` says whether all were looked for."""
 
     weights: CTE
     scored: CTE
+    complete: ColumnElement[bool]
     matching: Matching | None = None
 
 
@@ -121,14 +123,16 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None) -> Lexical
     hits = _hits(tables, asked, capped=pruned and shape is None)
     weights = _weights(tables, asked, hits)
     if not pruned:
-        return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None))
+        return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None), true())
     blocks = _best_blocks(hits, weights)
+    complete: ColumnElement[bool] = select(func.bool_and(weights.c.leading)).scalar_subquery()
     matching = None
     if shape is not None:
         matching = _matching(tables, shape)
         of_few = select(_block(matching.places.c.place).label("block")).where(matching.few).distinct()
         blocks = union_all(of_few, select(blocks.c.block).where(~matching.few)).cte("blocks_with_filter")
-    return LexicalLeg(weights, _scored(_near(tables, hits, blocks), weights, blocks), matching)
+        complete = matching.few
+    return LexicalLeg(weights, _scored(_near(tables, hits, blocks), weights, blocks), complete, matching)
 
 
 def _matching(tables: Tables, shape: Shape) -> Matching:
@@ -247,9 +251,12 @@ def _weights(tables: Tables, asked: CTE, hits: CTE) -> CTE:
         (counted.c.all_threads > number(0), of_threads), else_=number(0)
     )
     rarest = (counted.c.holding, counted.c.g)
+    held = case((counted.c.holding > number(0), number(1)), else_=number(0))
+    hits_so_far = func.sum(counted.c.holding).over(order_by=rarest)
     leading = or_(
-        func.sum(counted.c.holding).over(order_by=rarest) <= number(_LEADING_HITS),
-        func.row_number().over(order_by=rarest) <= number(2),
+        hits_so_far <= number(_LEADING_HITS),
+        func.sum(held).over(order_by=rarest) <= number(2),
+        hits_so_far - counted.c.holding < number_parameter("blocks"),
     )
     return (
         select(counted.c.g, weight.label("weight"), leading.label("leading"))
@@ -290,7 +297,7 @@ def _best_blocks(hits: CTE, weights: CTE) -> CTE:
         select(block.label("block"))
         .select_from(blocks.join(around, true()))
         .group_by(block)
-        .order_by(func.sum(blocks.c.weight).desc(), block)
+        .order_by(func.sum(blocks.c.weight).desc(), func.abs(block))
         .limit(number_parameter("blocks"))
         .cte("best_blocks")
         .prefix_with("MATERIALIZED")

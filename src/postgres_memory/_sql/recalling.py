@@ -16,6 +16,7 @@ from sqlalchemy import (
     case,
     cast,
     exists,
+    false,
     func,
     literal_column,
     or_,
@@ -33,6 +34,7 @@ from .schema import Tables
 from .searching import ranked_by_hash
 from .similar import nearest, similarities
 from .space_index import SpaceIndexShape
+from .spaces import readable_space
 
 #: How far in its thread a memory lends its score to others.
 NEARBY = 12
@@ -60,7 +62,8 @@ def recall_lexical(
 
     First come those that hold a word of the query or stand near one that does; if they are fewer than the limit, others
     follow in insertion order. With a ``distance`` those nearest to the query's vector by it come in, too. ``complete``
-    is false where, of many that match, only those at the most promising places were looked at.
+    is false where only the most promising places were looked at, and others may hold something of the query,
+    and ``searched`` where there is no space to find the nearest in.
     """
     leg = lexical_leg(tables, pruned=pruned, shape=shape if filtered else None)
     few = None if leg.matching is None else leg.matching.few
@@ -70,7 +73,9 @@ def recall_lexical(
         found = _with_nearest(tables, found, nearest(tables, distance, shape, index, few))
         similar = similarities(tables, found, distance)
     statement = _records(tables, _best(tables, _scores(leg, found, similar), found, shape))
-    return statement.add_columns((true() if few is None else few).label("complete"))
+    searched = false() if distance is None else readable_space(tables).is_not(None)
+    complete = func.coalesce(leg.complete, true())
+    return statement.add_columns(complete.label("complete"), searched.label("searched"))
 
 
 def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
@@ -137,7 +142,8 @@ def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
         matching = leg.matching.places
         among = select(matching.c.place).where(leg.matching.few)
         chosen = chosen.where(or_(~leg.matching.few, leg.scored.c.place.in_(among)))
-    places = chosen.order_by(leg.scored.c.score.desc(), leg.scored.c.place).subquery("places")
+    # Of places alike those of memories without a thread come first, which so are in insertion order.
+    places = chosen.order_by(leg.scored.c.score.desc(), func.abs(leg.scored.c.place)).subquery("places")
     threaded, single = tables.memories.alias("threaded"), tables.memories.alias("single")
     at_place = select(*_traits(threaded)).where(
         threaded.c.place == places.c.place, seen(threaded), predicate(threaded, shape)
@@ -154,7 +160,7 @@ def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
     return (
         select(*memory.c, places.c.score, places.c.own)
         .select_from(places.join(memory, true()))
-        .order_by(places.c.score.desc(), places.c.place)
+        .order_by(places.c.score.desc(), func.abs(places.c.place))
         .limit(number_parameter("candidates"))
         .cte("found")
         .prefix_with("MATERIALIZED")

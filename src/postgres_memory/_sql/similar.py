@@ -42,6 +42,8 @@ from .spaces import readable_space
 #: How much the similarity of a neighbour counts, by how far away it is.
 _SHARES = {distance: 1 / (1 + abs(distance)) for distance in range(-4, 5)}
 
+#: What does not fit float4 comes as infinity, of which no mean can be taken.
+_FARTHEST: ColumnElement[float] = literal_column("1e38::double precision", Double)
 #: A namespace of as many embeddings is read through, exactly, also where there is an index.
 _READ_THROUGH = 10_000
 #: How many entries of an index are looked at until there are enough that match.
@@ -53,9 +55,10 @@ def _query(tables: Tables) -> ColumnElement[Any]:
 
 
 def _distance(tables: Tables, vectors: FromClause, distance: Distance) -> ColumnElement[float]:
-    """Return pgvector's distance; a zero vector has none by cosine, and is as far as can be."""
+    """Return pgvector's distance, finite; a zero vector has none by cosine, and is as far as can be."""
     found = exact_distance(tables, vectors.c.embedding, once(_query(tables)), distance)
-    return func.coalesce(func.nullif(found, literal_column("'NaN'::double precision")), number(1))
+    known = func.coalesce(func.nullif(found, literal_column("'NaN'::double precision")), number(1))
+    return func.least(func.greatest(known, -_FARTHEST), _FARTHEST)
 
 
 def nearest(

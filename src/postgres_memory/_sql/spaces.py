@@ -54,12 +54,17 @@ def get_active_space(tables: Tables) -> Select[Any]:
 def readable_space(tables: Tables) -> ScalarSelect[Any]:
     """Return ``space``, whose embedder the caller has, if it is there to be searched; null while it is being filled.
 
-    A retired space is searched as well, by those that have not got the new embedder yet.
+    It is null as well if its vectors are not of ``dimensions``: what would be compared with them is another model's. A
+    retired space is searched as well, by those that have not got the new embedder yet.
     """
     spaces = tables.embedding_spaces
     return (
         select(spaces.c.name)
-        .where(is_space(tables), spaces.c.status != literal_column("'filling'"))
+        .where(
+            is_space(tables),
+            spaces.c.status != literal_column("'filling'"),
+            spaces.c.dimensions == number_parameter("dimensions"),
+        )
         .scalar_subquery()
     )
 
