@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from .._sql.term_functions import DATE_SIGN, UNSPACED
 from .english import irregular_forms
 
 #: More words than this and a query is a text: the first ones are looked for.
 MOST_WORDS = 64
+#: So many are read to find those that say something.
+_MOST_READ = 1_000
 #: Words of English that ask for a number and say nothing of what is counted; PostgreSQL's stop words leave them in.
 _ASKING = frozenset({"many", "much"})
 _MARKS = "?!.,:'\"’…-"
@@ -71,8 +73,8 @@ class Question:
 
 def read_question(query: str, *, forms: bool, dates: bool) -> Question:
     """Split a query into words; texts without spaces into pairs of letters, as memories are."""
-    tokens = [token.group() for token in islice(_TOKEN.finditer(query), MOST_WORDS)]
-    spellings = [piece for token in _telling(tokens) for piece in _pieces(token)][:MOST_WORDS]
+    tokens = [token.group() for token in islice(_TOKEN.finditer(query), _MOST_READ)]
+    spellings = list(islice(chain.from_iterable(map(_pieces, _telling(tokens))), MOST_WORDS))
     lower = [spelling.strip(_MARKS).lower() for spelling in spellings]
     with_month = any(_DATE_WORDS.get(word) in _MONTHS for word in lower)
     words = [token.group().lower() for token in islice(_WORD.finditer(query), MOST_WORDS)]
@@ -105,7 +107,7 @@ def _telling(tokens: list[str]) -> list[str]:
 def _pieces(token: str) -> list[str]:
     if not _RUN.fullmatch(token) or len(token) == 1:
         return [token]
-    return [token[place : place + 2] for place in range(len(token) - 1)]
+    return [token[place : place + 2] for place in range(min(len(token) - 1, MOST_WORDS))]
 
 
 def _date_terms(word: str, *, with_month: bool) -> list[str]:
