@@ -13,7 +13,7 @@ from .._context import Context
 from .._record_checks import check_time
 from .._validation import check_content, check_limit
 from ..embedding.counting import counts_of, squared_norm
-from ..errors import EmbedderError, InvalidEmbeddingError, InvalidTypeError, InvalidValueError
+from ..errors import EmbedderError, InvalidTypeError, InvalidValueError
 from ..filters import Filter, check_filter
 from ..ranking import Ranking, check_ranking
 from ..recall_records import Hit, Hits
@@ -191,10 +191,10 @@ async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[f
         _logger.warning("recall ranks without vectors: %s", error)
         return None, f"vector: left out, {error}"
     if len(vector) != space.dimensions:
-        raise InvalidEmbeddingError(
-            embedder.space,
-            f"it holds vectors of {space.dimensions} dimensions, and the embedder gives a query {len(vector)}",
-        )
+        held = f"space {embedder.space!r} holds vectors of {space.dimensions} dimensions"
+        problem = f"{held}, and the embedder gave {len(vector)}"
+        _logger.warning("recall ranks without vectors: %s", problem)
+        return None, f"vector: left out, {problem}"
     return vector, f"vector: space {embedder.space!r}, every memory that matches, exactly"
 
 
