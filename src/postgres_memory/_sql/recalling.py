@@ -234,22 +234,20 @@ def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
 
 def _named_subject(found: CTE) -> ColumnElement[Any]:
     """Return the one subject that the query names, null if it names none or several; a name inside a longer is none."""
-    names = texts_parameter("names")
-    one, longer = found.alias("one"), found.alias("longer")
-    inside: Select[Any] = select(number(1)).where(
-        longer.c.subject == func.any(names),
-        longer.c.subject != one.c.subject,
-        func.strpos(longer.c.subject, one.c.subject) > number(0),
-    )
     named = (
-        select(one.c.subject)
-        .where(one.c.subject == func.any(names), ~inside.exists())
+        select(found.c.subject)
+        .where(found.c.subject == func.any(texts_parameter("names")))
         .distinct()
-        .subquery("named")
+        .cte("named")
+        .prefix_with("MATERIALIZED")
+    )
+    one, longer = named.alias("one"), named.alias("longer")
+    inside: Select[Any] = select(number(1)).where(
+        longer.c.subject != one.c.subject, func.strpos(longer.c.subject, one.c.subject) > number(0)
     )
     return (
-        select(case((func.count() == number(1), func.min(named.c.subject))))
-        .select_from(named)
+        select(case((func.count() == number(1), func.min(one.c.subject))))
+        .where(~inside.exists())
         .scalar_subquery()
     )
 
