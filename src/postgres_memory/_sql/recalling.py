@@ -12,9 +12,11 @@ from sqlalchemy import (
     Numeric,
     Select,
     Subquery,
+    Text,
     and_,
     case,
     cast,
+    column,
     exists,
     false,
     func,
@@ -234,9 +236,15 @@ def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
 
 def _named_subject(found: CTE) -> ColumnElement[Any]:
     """Return the one subject that the query names, null if it names none or several; a name inside a longer is none."""
+    # Joined, since each comparison with an array goes through all of it.
+    names = (
+        func.unnest(texts_parameter("names"))
+        .table_valued(column("name", Text), name="names")
+        .render_derived()
+    )
     named = (
         select(found.c.subject)
-        .where(found.c.subject == func.any(texts_parameter("names")))
+        .select_from(found.join(names, names.c.name == found.c.subject))
         .distinct()
         .cte("named")
         .prefix_with("MATERIALIZED")
