@@ -108,7 +108,9 @@ async def test_the_page_changes_the_embedder_under_writers_and_readers(
         assert await spaces(database, "support-bot") == {"old-model": "active", "new-model": "filling"}
 
         told = await run(tmp_path, "reembed.py", REEMBED, database.dsn)
-        embedded = int(re.search(r"embedded=(\d+)", told)[1])  # type: ignore[index]
+        counted = re.search(r"embedded=(\d+)", told)
+        assert counted is not None
+        embedded = int(counted[1])
         assert embedded < 500 - done + 2 * max(process.written for process in working) + 2
 
         told = await run(tmp_path, "switch.py", SWITCH, database.dsn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,8 @@ async def test_no_weight_limit_or_age_is_too_much_for_the_server(database: Datab
         await memory.add("", thread_id="t")
         names = ("vector", "lexical", "context", "subject", "thread", "question", "brevity", "importance")
         for half_life in (timedelta(microseconds=1), timedelta(hours=1), timedelta(days=365_250)):
-            ranking = Ranking(**dict.fromkeys(names, weight), recency=(weight, half_life))  # type: ignore[arg-type]
+            weights: dict[str, Any] = dict.fromkeys(names, weight) | {"recency": (weight, half_life)}
+            ranking = Ranking(**weights)
             for limit in (1, 2**31, 2**63 - 1, 10**30):
                 hits = await memory.recall("Ann's tea", limit=limit, ranking=ranking)
                 assert len(hits) == min(limit, 4)

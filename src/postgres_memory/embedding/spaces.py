@@ -64,7 +64,9 @@ class SpaceEmbedder:
             return await function(given)
         except EmbedderError:
             raise
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # the caller's code, which may raise anything; a memory is stored all the same
             raise EmbedderError(
                 self.space, f"the embedder failed: {type(error).__name__}: {error}"
             ) from error
