@@ -147,6 +147,14 @@ def _matching(tables: Tables, shape: Shape) -> Matching:
     return Matching(places, select(func.count()).select_from(places).scalar_subquery() <= number(_FEW))
 
 
+def matching_memory(tables: Tables, seq: ColumnElement[int], shape: Shape, name: str) -> Select[Any]:
+    """Select ``true`` if the memory of a number is seen and matches a filter's ``shape``; ``name`` is its alias."""
+    memories = tables.memories.alias(name)
+    return select(literal_column("true")).where(
+        seen(memories), memories.c.seq == seq, predicate(memories, shape)
+    )
+
+
 def _asked(tables: Tables) -> CTE:
     """The terms of each word of the query; words of the same terms are one."""
     language = select(language_of_namespace(tables)).scalar_subquery()

@@ -28,7 +28,17 @@ from sqlalchemy import (
 )
 
 from ..embedding.protocol import Distance
-from .lexical import APART, LexicalLeg, divided, is_question, lexical_leg, number, place_of, seen
+from .lexical import (
+    APART,
+    LexicalLeg,
+    divided,
+    is_question,
+    lexical_leg,
+    matching_memory,
+    number,
+    place_of,
+    seen,
+)
 from .parameters import float_parameter, number_parameter, text_parameter, texts_parameter, time_parameter
 from .predicates import Shape, predicate
 from .records import select_records
@@ -84,10 +94,7 @@ def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
     """Select the memories that match ``shape`` in the exact order of `search`, each with its score and priors."""
 
     def visible(hashes: FromClause) -> ColumnElement[bool]:
-        memories = tables.memories.alias("matching")
-        matches: Select[Any] = select(number(1)).where(
-            seen(memories), memories.c.seq == hashes.c.seq, predicate(memories, shape)
-        )
+        matches = matching_memory(tables, hashes.c.seq, shape, "matching")
         return and_(hashes.c.namespace == text_parameter("namespace"), matches.exists())
 
     ranked = ranked_by_hash(tables, long_query=long_query, visible=visible, limit="candidates")

@@ -31,10 +31,10 @@ from sqlalchemy.types import BigInteger
 
 from ..embedding.protocol import Distance
 from .embeddings import CONTENT
-from .lexical import divided, number, seen
+from .lexical import divided, matching_memory, number, seen
 from .names import quote_text
 from .parameters import number_parameter, once, text_parameter
-from .predicates import Shape, predicate
+from .predicates import Shape
 from .schema import Tables
 from .space_index import SpaceIndexShape, exact_distance, indexed_distance, indexed_rows
 from .spaces import readable_space
@@ -91,10 +91,8 @@ def nearest(
 
 
 def _nearest_exactly(tables: Tables, distance: Distance, shape: Shape) -> Select[Any]:
-    vectors, memories = tables.memory_embeddings, tables.memories.alias("candidate")
-    matches = select(number(1)).where(
-        seen(memories), memories.c.seq == vectors.c.seq, predicate(memories, shape)
-    )
+    vectors = tables.memory_embeddings
+    matches = matching_memory(tables, vectors.c.seq, shape, "candidate")
     return (
         select(vectors.c.seq)
         .where(_of_space(tables, vectors), matches.exists())
@@ -104,13 +102,9 @@ def _nearest_exactly(tables: Tables, distance: Distance, shape: Shape) -> Select
 
 
 def _nearest_by_index(tables: Tables, shape: Shape, index: SpaceIndexShape) -> Select[Any]:
-    vectors, memories = tables.memory_embeddings.alias("indexed"), tables.memories.alias("indexed_memory")
+    vectors = tables.memory_embeddings.alias("indexed")
     # A scalar subquery stays a condition on each row; EXISTS may become a join, which the index could not order.
-    matches = (
-        select(literal_column("true"))
-        .where(seen(memories), memories.c.seq == vectors.c.seq, predicate(memories, shape))
-        .scalar_subquery()
-    )
+    matches = matching_memory(tables, vectors.c.seq, shape, "indexed_memory").scalar_subquery()
     wanted = func.least(func.greatest(number_parameter("nearest"), number(100)), number(1000))
     settings = {
         "hnsw.iterative_scan": literal_column("'relaxed_order'"),
