@@ -63,10 +63,14 @@ class Proxy:
     async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answers, questions = await self._connect()
         to_server = asyncio.create_task(self._forward_questions(reader, questions))
+        to_client = asyncio.create_task(self._forward_answers(answers, writer))
         try:
-            await self._forward_answers(answers, writer)
+            # A client that goes without a word leaves its server none either, as over a single connection.
+            await asyncio.wait((to_server, to_client), return_when=asyncio.FIRST_COMPLETED)
         finally:
             to_server.cancel()
+            to_client.cancel()
+            await asyncio.gather(to_server, to_client, return_exceptions=True)
             questions.close()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
