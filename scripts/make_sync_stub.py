@@ -16,7 +16,12 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "src" / "postgres_memory"
 
 #: Module and class of what has a synchronous form; the classes it inherits from are found from there.
-SOURCES = (("postgres", "MemoryTransaction"), ("postgres", "PostgresMemory"), ("session", "PostgresSession"))
+SOURCES = (
+    ("postgres", "MemoryTransaction"),
+    ("postgres", "MemoryWithin"),
+    ("postgres", "PostgresMemory"),
+    ("session", "PostgresSession"),
+)
 SYNC_NAMES = {name: f"Sync{name}" for _, name in SOURCES}
 
 RENAMED = SYNC_NAMES | {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .filters import Filter, field
     from .graph_records import Contradiction, Related, RelatedMemory, Relation
     from .listing_records import Health, NamespaceInfo, Page
-    from .postgres import MemoryTransaction, PostgresMemory
+    from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory
     from .protocol import Memory, MemoryEntry, Session
     from .ranking import Ranking
     from .recall_records import Hit, Hits
@@ -64,6 +64,7 @@ __all__ = [
     "MemoryStatus",
     "MemoryTransaction",
     "MemoryType",
+    "MemoryWithin",
     "NamespaceInfo",
     "Page",
     "PostgresMemory",
@@ -112,6 +113,7 @@ _HOMES = {
     "MemoryRelationType": "records",
     "MemoryStatus": "records",
     "MemoryTransaction": "postgres",
+    "MemoryWithin": "postgres",
     "MemoryType": "records",
     "NamespaceInfo": "listing_records",
     "Page": "listing_records",

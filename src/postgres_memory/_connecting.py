@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ._database import Database, PoolOptions
+from ._database import Database
+from ._pooling import PoolOptions
 from .config import Dsn, check_schema, dsn_from_environment, parse_dsn
 from .errors import ConfigurationError, InvalidTypeError, UsageError
 
 if TYPE_CHECKING:
-    from ._database import Connection, Pool
     from ._embedded import EmbeddedServer
+    from ._pooling import Connection, Pool
     from ._sql.compile import Catalog
+
+
+#: For how many seconds a call tries again what passes: longer than a failover takes.
+RETRY_FOR = 15.0
 
 
 @dataclass(slots=True)
@@ -23,6 +28,7 @@ class Connecting:
     dsn: Dsn | None
     pool: Pool | None
     options: PoolOptions
+    retry_for: float = RETRY_FOR
     server: EmbeddedServer | None = None
     database: Database[Catalog] = field(init=False)
 
@@ -33,6 +39,7 @@ class Connecting:
             on_open=self._check_schema,
             on_close=self._stop_server,
             options=self.options,
+            retry_for=self.retry_for,
         )
 
     @property
@@ -92,13 +99,15 @@ class Connecting:
         return catalog(self.schema, await check_schema_revision(connection, self.schema))
 
 
-def connect(dsn: str | Pool | None, schema: str, options: PoolOptions) -> Connecting:
+def connect(
+    dsn: str | Pool | None, schema: str, options: PoolOptions, retry_for: float = RETRY_FOR
+) -> Connecting:
     """Return the way to what ``dsn`` names. Opens nothing."""
     check_schema(schema)
     if dsn is None:
-        return Connecting(schema, None, None, options)
+        return Connecting(schema, None, None, options, retry_for)
     if isinstance(dsn, str):
-        return Connecting(schema, parse_dsn(dsn), None, options)
+        return Connecting(schema, parse_dsn(dsn), None, options, retry_for)
     if not hasattr(dsn, "acquire") or not hasattr(dsn, "release"):
         raise InvalidTypeError("dsn", f"must be a str, an asyncpg pool or None, not {type(dsn).__name__}")
-    return Connecting(schema, None, dsn, options)
+    return Connecting(schema, None, dsn, options, retry_for)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,19 +12,28 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._database import again_if_a_victim
-from .errors import UsageError
+from ._retrying import persistent, unknown
+from .errors import DatabaseError, DatabaseUnavailableError, UsageError
+from .ids import first_id, new_id
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from ._access import Toucher
-    from ._database import Connection, Database
-    from ._sql.compile import Catalog, StatementBuilder
+    from ._database import Database
+    from ._pooling import Connection
+    from ._sql.compile import Catalog, Statement, StatementBuilder
     from .embedding.spaces import SpaceEmbedder
     from .ranking import Ranking
 
 ResultT = TypeVar("ResultT")
+
+#: How long a write's token is kept, in seconds: longer than clocks are apart and any caller asks.
+TOKEN_LIFE = 86_400
+#: How many are deleted at a time: twice as many as are left between.
+TOKENS_AT_ONCE = 1_000
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,13 @@ class Limits:
     """Sizes above which input is refused."""
 
     content_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write that had happened, though its answer was lost; ``changed`` says how many rows it changed."""
+
+    changed: int
 
 
 @dataclass(slots=True)
@@ -87,15 +105,97 @@ class Context:
         return self if connection is None else replace(self, connection=connection, scope=None)
 
     async def fetch(
-        self, builder: StatementBuilder, parameters: Mapping[str, Any], *shape: Hashable
+        self,
+        builder: StatementBuilder,
+        parameters: Mapping[str, Any],
+        *shape: Hashable,
+        repeatable: bool = False,
     ) -> list[Record]:
-        """Run the statement that ``builder`` builds for ``shape`` and return its rows."""
+        """Run the statement that ``builder`` builds for ``shape`` and return its rows.
+
+        Outside of transactions, what passes is tried again: a read always; a write whose answer was lost only if it is
+        ``repeatable``, by itself or in these ``parameters``, else OutcomeUnknownError is raised.
+        """
         if self.scope is not None:
             async with self.scope.entered():
                 return await replace(self, scope=None).fetch(builder, parameters, *shape)
         catalog = await self.database.opened()
-        run = partial(self.database.fetch, catalog.statement(builder, *shape), parameters, self.connection)
-        return await (again_if_a_victim(run) if self.connection is None else run())
+        statement = catalog.statement(builder, *shape)
+        if self.connection is not None:
+            return await self.database.fetch(statement, parameters, self.connection)
+        return await persistent(
+            partial(self._alone, statement, parameters, repeatable), self.database.retry_for
+        )
+
+    async def _alone(
+        self, statement: Statement, parameters: Mapping[str, Any], repeatable: bool
+    ) -> list[Record]:
+        """Run a statement that is a transaction of its own. One that must not happen twice is not sent twice."""
+        try:
+            return await self.database.fetch(statement, parameters)
+        except DatabaseUnavailableError as error:
+            if repeatable or statement.repeatable or error.nothing_written:
+                raise
+            raise unknown(error) from error
+
+    async def once(
+        self, builder: StatementBuilder, parameters: Mapping[str, Any], *shape: Hashable
+    ) -> list[Record] | Written:
+        """Run a statement that writes its ``token`` beside what it does, and do it once, whatever is lost.
+
+        Returns its rows; or, where an attempt whose answer was lost turns out to have done it, how many it changed.
+        """
+        if self.connection is not None or self.scope is not None:
+            return await self.fetch(builder, {**parameters, "token": None}, *shape)
+        catalog = await self.database.opened()
+        statement = catalog.statement(builder, *shape)
+        token = new_id()
+        sent = False
+
+        async def run() -> list[Record] | Written:
+            nonlocal sent
+            if sent:
+                return await self._unless_written(statement, parameters, token)
+            try:
+                return await self.database.fetch(statement, {**parameters, "token": token})
+            except DatabaseUnavailableError as error:
+                sent = not error.nothing_written
+                raise
+
+        try:
+            done = await persistent(run, self.database.retry_for)
+        except DatabaseUnavailableError as error:
+            if sent:
+                raise unknown(error) from error
+            raise
+        await self._tidy()
+        return done
+
+    async def _tidy(self) -> None:
+        """Now and then, delete some of the tokens that nobody asks for any more."""
+        from ._sql.write_tokens import purge_tokens
+
+        if not self.database.is_time_to_tidy():
+            return
+        before = first_id(int((time.time() - TOKEN_LIFE) * 1000))
+        try:
+            await self.fetch(
+                purge_tokens, {"namespace": self.namespace, "before": before, "limit": TOKENS_AT_ONCE}
+            )
+        except DatabaseError as error:
+            _logger.warning("old write tokens were not deleted: %s", error)
+
+    async def _unless_written(
+        self, statement: Statement, parameters: Mapping[str, Any], token: str
+    ) -> list[Record] | Written:
+        """Take the token, so that the lost attempt can commit no more, and run the statement; or say that it did."""
+        catalog = await self.database.opened()
+        mark = {"namespace": self.namespace, "token": token}
+        async with self.database.transaction(namespace=self.namespace) as connection:
+            if await self.database.fetch(catalog.claim, mark, connection):
+                return await self.database.fetch(statement, {**parameters, "token": None}, connection)
+            (row,) = await self.database.fetch(catalog.written, mark, connection)
+            return Written(row["changed"])
 
     async def ready(self) -> None:
         """Raise what any statement would: after close, after the block, where there is no schema."""
@@ -116,7 +216,7 @@ class Context:
             await self.toucher.touch(ids, in_transaction=self.connection is not None)
 
     async def retried(self, work: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
-        """Return what ``work`` returns inside a `transaction`, which runs again where it was a deadlock's victim.
+        """Return what ``work`` returns inside a `transaction`, which runs again where what ended it passes.
 
         Inside a transaction of the caller's, which is over then, it runs once.
         """
@@ -125,14 +225,21 @@ class Context:
             async with self.transaction() as inside:
                 return await work(inside)
 
-        return await (again_if_a_victim(run) if self.connection is None else run())
+        if self.connection is not None or self.scope is not None:
+            return await run()
+        result = await persistent(run, self.database.retry_for)
+        await self._tidy()
+        return result
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Context]:
+    async def transaction(self, *, writes: bool = True) -> AsyncIterator[Context]:
         """Give this context inside a transaction of its own, or a savepoint of the one it is in."""
         if self.scope is not None:
-            async with self.scope.entered(), replace(self, scope=None).transaction() as inside:
+            async with self.scope.entered(), replace(self, scope=None).transaction(writes=writes) as inside:
                 yield inside
             return
-        async with self.database.transaction(self.connection, self.level) as connection:
+        lent = self.database.transaction(
+            self.connection, self.level, namespace=self.namespace if writes else None
+        )
+        async with lent as connection:
             yield replace(self, connection=connection, level=self.level + 1)

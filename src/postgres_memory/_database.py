@@ -1,4 +1,4 @@
-"""Connections: opening, borrowing, running statements, transactions, and the driver's errors in our words.
+"""Connections: opening, running statements, transactions.
 
 Knows no table. Whoever needs the schema checked or read at opening gives a callback.
 """
@@ -8,83 +8,49 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from random import SystemRandom
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, translate, translated
-from ._validation import check_limit
+from ._pooling import Lending, PoolCounts, PoolOptions
+from ._retrying import persistent, unknown
+from ._transactions import READ_ONLY, TRANSACTION, CommitLostError, ended, executed, savepoint
 from .config import Dsn
 from .errors import (
     ClosedError,
     ConfigurationError,
     DatabaseError,
+    DatabaseUnavailableError,
     EventLoopError,
-    InvalidValueError,
+    PostgresMemoryError,
 )
+from .ids import new_id
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
+    from ._pooling import Connection, Pool
     from ._sql.compile import Statement
-
-    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
-    Pool = asyncpg.Pool[asyncpg.Record]
-
-OpenedT = TypeVar("OpenedT")
-ResultT = TypeVar("ResultT")
 
 #: How much of a COPY is handed to the driver at a time.
 _PIECE = 1 << 18
 
-#: A transaction that the server chose to end so that another could go on: a deadlock, a serialization failure. Nothing
-#: of it was written, and the same once more may succeed.
-_VICTIM = {"40P01", "40001"}
-#: How often a transaction runs before its caller learns of that, and how much longer each pause is, in seconds.
-_RUNS = 12
-_PAUSE = 0.01
-_LONGEST_PAUSE = 1.0
-_chance = SystemRandom()
-
-_TRANSACTION = ("BEGIN", "COMMIT", "ROLLBACK")
+_UNTIL_TIDY = 500
 
 
-def _savepoint(level: int) -> tuple[str, str, str]:
-    """Return the statements of a savepoint. One within another has a name of its own.
+class Opened(Protocol):
+    """What is known of the schema of an opened database: how a transaction leaves a mark of having committed."""
 
-    Under one name, where the answer to the inner SAVEPOINT is not awaited to its end, the outer one's rollback would
-    stop at the inner one, and keep what came between.
-    """
-    name = f"postgres_memory_{level}"
-    return (
-        f"SAVEPOINT {name}",
-        f"RELEASE SAVEPOINT {name}",
-        f"ROLLBACK TO SAVEPOINT {name}; RELEASE SAVEPOINT {name}",
-    )
+    def commit(self, namespace: str, token: str) -> str:
+        """Return the SQL that commits and leaves ``token``, if the transaction wrote anything."""
+
+    @property
+    def claim(self) -> Statement:
+        """The statement that takes ``token`` in ``namespace``: a row if nobody had it, after waiting for who may."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolOptions:
-    """How many connections a pool of our own keeps."""
-
-    min_size: int = 1
-    max_size: int = 10
-
-    def __post_init__(self) -> None:
-        check_limit(self.min_size, "pool_min_size")
-        if check_limit(self.max_size, "pool_max_size") < max(1, self.min_size):
-            raise InvalidValueError("pool_max_size", "must be at least 1, and not less than pool_min_size")
-
-
-@dataclass(frozen=True, slots=True)
-class PoolCounts:
-    """The connections of a pool: how many there are, how many work, and how many there may be."""
-
-    size: int
-    in_use: int
-    max_size: int
+OpenedT = TypeVar("OpenedT", bound=Opened)
 
 
 class Database(Generic[OpenedT]):
@@ -102,19 +68,21 @@ class Database(Generic[OpenedT]):
         on_open: Callable[[Connection], Awaitable[OpenedT]],
         on_close: Callable[[], Awaitable[None]],
         options: PoolOptions,
+        retry_for: float = 0.0,
     ) -> None:
+        #: For how many seconds what passes is tried again, outside of the caller's transactions.
+        self.retry_for = retry_for
         self._borrowed = pool
         self._find_dsn = find_dsn
         self._on_open = on_open
         self._on_close = on_close
         self._options = options
-        self._pool: Pool | None = None
+        self._lending: Lending | None = None
         self._opened: OpenedT | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Lock | None = None
         self._closed = False
-        self._waiting = 0
-        self._nobody_waits = asyncio.Event()
+        self._untidy = 0
 
     async def opened(self) -> OpenedT:
         """Open if need be and return what ``on_open`` returned."""
@@ -157,7 +125,7 @@ class Database(Generic[OpenedT]):
                     if pool is not self._borrowed:
                         pool.terminate()
                     raise
-                self._pool, self._opened = pool, opened
+                self._lending, self._opened = self._lending_of(pool), opened
             return self._opened
 
     async def _create_pool(self) -> Pool:
@@ -168,6 +136,8 @@ class Database(Generic[OpenedT]):
                 dsn.value,
                 min_size=self._options.min_size,
                 max_size=self._options.max_size,
+                timeout=self._options.connect_timeout,
+                command_timeout=self._options.statement_timeout,
                 # The reset query costs a round trip per call. Nothing of ours outlives a transaction, so there
                 # is nothing to reset.
                 reset=_no_reset,
@@ -179,13 +149,10 @@ class Database(Generic[OpenedT]):
         opening = self._bind()
         self._closed = True
         async with opening:  # what is being opened, or closed by another task, comes first
-            pool, self._pool, self._opened = self._pool, None, None
+            lending, self._lending, self._opened = self._lending, None, None
             try:
-                if pool is not None and pool is not self._borrowed:
-                    while self._waiting:
-                        self._nobody_waits.clear()
-                        await self._nobody_waits.wait()
-                    await pool.close()
+                if lending is not None:
+                    await lending.end()
             finally:
                 await self._on_close()
 
@@ -197,15 +164,29 @@ class Database(Generic[OpenedT]):
         try:
             if connection is not None:
                 return await connection.fetch(statement.sql, *arguments)
-            pool = self._pool
-            assert pool is not None
-            own = await self._acquire(pool)
+            lending = self._lent_from()
+            own = await lending.acquire(statement.name)
             try:
                 return await own.fetch(statement.sql, *arguments)
             finally:
-                await self._release(pool, own)
+                await lending.release(own)
         except DRIVER_ERRORS as error:
-            raise translate(error) from error
+            if isinstance(error, PostgresMemoryError):
+                raise  # a DatabaseTimeoutError is an OSError too
+            translation = translate(error)
+            if connection is None:
+                await self._forget_if_demoted(translation)
+            raise translation from error
+
+    def is_time_to_tidy(self) -> bool:
+        """Say so once in `_UNTIL_TIDY` calls: what every write leaves has then become some."""
+        self._untidy = (self._untidy + 1) % _UNTIL_TIDY
+        return self._untidy == 0
+
+    async def _forget_if_demoted(self, error: Exception) -> None:
+        """Connect anew where the server takes no writes any more: another one may have taken over."""
+        if self._lending is not None and isinstance(error, DatabaseError) and error.sqlstate == READ_ONLY:
+            await self._lending.forget()
 
     async def copy(
         self, connection: Connection, table: tuple[str, str], columns: Sequence[str], data: bytes
@@ -217,77 +198,42 @@ class Database(Generic[OpenedT]):
                 name, schema_name=schema, columns=list(columns), source=_pieces(data), format="binary"
             )
 
-    async def _acquire(self, pool: Pool) -> PoolConnectionProxy[asyncpg.Record]:
-        """Take a connection. Who still waits for one when this object is closed gets none.
-
-        The pool itself would close the connection under its new holder, or open another one.
-        """
-        self._waiting += 1
-        try:
-            connection = await pool.acquire()
-        finally:
-            self._waiting -= 1
-            if not self._waiting:
-                self._nobody_waits.set()
-        if self._closed:
-            await pool.release(connection)
-            self.refuse_if_closed()
-        return connection
-
-    async def _release(self, pool: Pool, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
-        """Give a connection back.
-
-        The pool's own release is a task behind a shield: two more turns of the event loop, a tenth of a millisecond.
-        The shield is for the reset query, which a pool of ours does not send, so that its parts run here without a
-        pause; where the connection still waits for a cancelled statement, being cancelled again closes it.
-        """
-        proxy = cast(Any, connection)
-        if pool is self._borrowed or proxy._con is None:
-            await pool.release(connection)
-            return
-        proxy._con._on_release()
-        await proxy._holder.release(None)
+    def _lent_from(self) -> Lending:
+        if self._lending is None:
+            raise ClosedError("this object was closed; make a new one")
+        return self._lending
 
     @asynccontextmanager
-    async def _lent(self, pool: Pool) -> AsyncIterator[Connection]:
-        with translated():
-            connection = await self._acquire(pool)
-        try:
-            yield connection
-        except BaseException:
-            with suppress(*DRIVER_ERRORS):
-                await pool.release(connection)
-            raise
-        with translated():
-            await pool.release(connection)
-
-    @asynccontextmanager
-    async def acquired(self) -> AsyncIterator[Connection]:
+    async def acquired(self, purpose: str = "several statements") -> AsyncIterator[Connection]:
         """Lend a connection of the pool. Errors of the body pass as they are."""
         await self.opened()
-        pool = self._pool
-        assert pool is not None
-        async with self._lent(pool) as connection:
+        async with self._lent_from().lent(purpose) as connection:
             yield connection
 
     @asynccontextmanager
     async def unchecked(self, connection: Connection | None = None) -> AsyncIterator[Connection]:
         """Lend a connection also where ``on_open`` refuses the database: the caller's, a pool's, or one of its own."""
-        pool = self._pool or self._borrowed
+        lending = self._lending or self._lending_of(self._borrowed)
         if connection is not None:
             yield connection
-        elif pool is not None:
-            async with self._lent(pool) as own:
+        elif lending is not None:
+            async with lending.lent("health") as own:
                 yield own
         else:
             async with self._single() as single:
                 yield single
 
+    def _lending_of(self, pool: Pool | None) -> Lending | None:
+        if pool is None:
+            return None
+        return Lending(pool, borrowed=pool is self._borrowed, acquire_timeout=self._options.acquire_timeout)
+
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Connection]:
         """Lend a connection for long work under settings of its own: a new one, or one of a borrowed pool."""
         await self.opened()
-        async with self._single() if self._borrowed is None else self._lent(self._borrowed) as connection:
+        lending = self._lent_from()
+        async with lending.lent("long work") if lending.borrowed else self._single() as connection:
             yield connection
 
     @asynccontextmanager
@@ -303,62 +249,74 @@ class Database(Generic[OpenedT]):
         self.refuse_if_closed()
         dsn = await self._find_dsn()
         with translated(), suppress(ValueError):
-            return await asyncpg.connect(dsn.value)
+            return await asyncpg.connect(dsn.value, timeout=self._options.connect_timeout)
         raise unreadable(dsn)
 
     def pool_counts(self) -> PoolCounts | None:
         """Return how many connections the pool has, if it is open."""
-        pool = self._pool or self._borrowed
-        if pool is None:
-            return None
-        return PoolCounts(pool.get_size(), pool.get_size() - pool.get_idle_size(), pool.get_max_size())
+        lending = self._lending or self._lending_of(self._borrowed)
+        return None if lending is None else lending.counts()
 
     @asynccontextmanager
     async def transaction(
-        self, connection: Connection | None = None, level: int = 0
+        self, connection: Connection | None = None, level: int = 0, *, namespace: str | None = None
     ) -> AsyncIterator[Connection]:
         """Run the body in a transaction on a connection of the pool, or on the caller's ``connection``.
 
         Where the caller is in a transaction, it is a savepoint; ``level`` counts those around it. Errors of the body
-        pass as they are.
+        pass as they are. On a connection of the pool a transaction that writes says the ``namespace`` it writes in:
+        if the answer to its COMMIT is lost, it is found out whether it committed, and OutcomeUnknownError raised only
+        where no server answers in time.
         """
-        if connection is None:
-            async with self.acquired() as own, self.transaction(own):
-                yield own
+        opened = await self.opened()
+        if connection is not None:
+            begin, end, rollback = savepoint(level) if connection.is_in_transaction() else TRANSACTION
+            await executed(connection, begin)
+            try:
+                async with ended(connection, end, rollback):
+                    yield connection
+            except CommitLostError as lost:
+                raise unknown(lost) from lost
             return
-        await self.opened()
-        begin, commit, rollback = _savepoint(level) if connection.is_in_transaction() else _TRANSACTION
+        token = new_id()
+        commit = "COMMIT" if namespace is None else opened.commit(namespace, token)
+        lending = self._lent_from()
+        own = await persistent(lambda: self._begun(lending), self.retry_for)
         try:
-            with translated():
-                await connection.execute(begin)
-            yield connection
-            with translated():
-                outcome = await connection.execute(commit)
-        except BaseException:
-            # A lost connection cannot roll back, and need not: the server does. What the body raised is what counts.
-            with suppress(*DRIVER_ERRORS):
-                await connection.execute(rollback)
-            raise
-        if outcome == "ROLLBACK":
-            # The server answers so, without an error, when a statement had failed.
-            raise DatabaseError(
-                "the transaction was rolled back: a statement in it had failed, or was cancelled, and that error did "
-                "not leave the block",
-                sqlstate="25P02",
-            )
-
-
-async def again_if_a_victim(run: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Run a whole transaction, and run it again where the server ended it in favour of another one."""
-    for number in range(1, _RUNS):
-        try:
-            return await run()
+            try:
+                async with ended(own, commit, "ROLLBACK"):
+                    yield own
+            finally:
+                await lending.release(own)
+        except CommitLostError as lost:
+            if namespace is not None:
+                await self._settle(opened.claim, {"namespace": namespace, "token": token}, lost)
         except DatabaseError as error:
-            if error.sqlstate not in _VICTIM:
-                raise
-        # By chance, or those that met would meet again; within a bound that doubles.
-        await asyncio.sleep(_chance.uniform(0, min(_PAUSE * 2**number, _LONGEST_PAUSE)))
-    return await run()
+            error.nothing_written = True  # whatever it was, it was rolled back
+            await self._forget_if_demoted(error)
+            raise
+
+    async def _begun(self, lending: Lending) -> PoolConnectionProxy[asyncpg.Record]:
+        """Take a connection in a new transaction."""
+        with translated():
+            connection = await lending.acquire("a transaction")
+        try:
+            await executed(connection, "BEGIN")
+        except BaseException:
+            with suppress(*DRIVER_ERRORS):
+                await connection.execute("ROLLBACK")
+            await lending.release(connection)
+            raise
+        return connection
+
+    async def _settle(self, claim: Statement, mark: Mapping[str, Any], lost: CommitLostError) -> None:
+        """Return if the transaction that leaves ``mark`` committed; raise if it did not, and never will."""
+        try:
+            claimed = await persistent(lambda: self.fetch(claim, mark), self.retry_for)
+        except DatabaseError as error:
+            raise unknown(lost) from error
+        if claimed:
+            raise DatabaseUnavailableError(f"the transaction was rolled back: {lost}") from lost
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

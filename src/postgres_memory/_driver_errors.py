@@ -20,6 +20,8 @@ from .errors import (
 DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 _UNAVAILABLE = {"57P01", "57P02", "57P03", "53300"}
+#: Said to who wants a session, before there is one.
+_NOT_LET_IN = {"57P03", "53300"}
 _NO_SUCH_TABLE = {"42P01", "3F000"}
 
 
@@ -35,12 +37,17 @@ def translated() -> Iterator[None]:
 
 
 def translate(error: Exception) -> PostgresMemoryError:
-    """Return the driver's ``error`` in our words: the server's message, without its DETAIL, which shows rows."""
+    """Return the driver's ``error`` in our words: the server's message, without its DETAIL, which shows rows.
+
+    It says whether something may have been written: where the server answers, the statement was rolled back, unless it
+    was ending the session, which it may do while it waits to confirm a COMMIT.
+    """
     if isinstance(error, TimeoutError):
-        return DatabaseTimeoutError("no answer came in time; if this was a write, its outcome is unknown")
+        return DatabaseTimeoutError(
+            "no answer came in time; if this was a write, its outcome is unknown", nothing_written=False
+        )
     if not isinstance(error, asyncpg.PostgresError):
-        text = f"the connection failed: {type(error).__name__}: {error}"
-        return DatabaseError(text) if isinstance(error, ValueError) else DatabaseUnavailableError(text)
+        return _of_the_connection(error)
     code = error.sqlstate or ""
     message = f"{error.args[0] if error.args else type(error).__name__} (SQLSTATE {code})"
     if code in _NO_SUCH_TABLE:
@@ -48,5 +55,12 @@ def translate(error: Exception) -> PostgresMemoryError:
     if code == "57014":
         return DatabaseTimeoutError(message, sqlstate=code)
     if code in _UNAVAILABLE or code.startswith("08"):
-        return DatabaseUnavailableError(message, sqlstate=code)
+        return DatabaseUnavailableError(message, sqlstate=code, nothing_written=code in _NOT_LET_IN)
     return DatabaseError(message, sqlstate=code)
+
+
+def _of_the_connection(error: Exception) -> DatabaseError:
+    text = f"the connection failed: {type(error).__name__}: {error}"
+    if isinstance(error, ValueError):
+        return DatabaseError(text)
+    return DatabaseUnavailableError(text, nothing_written=isinstance(error, ConnectionRefusedError))

@@ -74,6 +74,15 @@ def check_positive(value: object, argument: str) -> int:
     return count
 
 
+def check_seconds(value: object, argument: str, *, or_none_at_all: bool = False) -> float:
+    """Return ``value``, a number of seconds above 0 and at most a year, or also 0 if ``or_none_at_all``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidTypeError(argument, f"must be a number of seconds, not {kind_of(value)}")
+    if not (value > 0 or (or_none_at_all and value == 0)) or not value <= 366 * 86_400:
+        raise InvalidValueError(argument, "must be above 0 seconds, and at most a year")
+    return float(value)
+
+
 def check_duration(value: object, argument: str) -> timedelta:
     """Return ``value``, a positive timedelta of at most a thousand years, which end before year 9999."""
     if not isinstance(value, timedelta):

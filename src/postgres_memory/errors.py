@@ -23,10 +23,12 @@
     │   ├── SchemaTooOldError       an older one
     │   └── MigrationError          migrating it failed (state, version, missing right)
     └── DatabaseError               the database refused or failed; carries the SQLSTATE
-        ├── DatabaseUnavailableError  no connection, or it was lost
-        └── DatabaseTimeoutError      no answer in time; a write's outcome is unknown
+        ├── DatabaseUnavailableError  no connection, or it was lost; nothing was written
+        ├── DatabaseTimeoutError      no answer in time (also a TimeoutError)
+        │   └── PoolExhaustedError    … of a pool all of whose connections are in use; nothing was written
+        └── OutcomeUnknownError       a write may have happened, and what is there cannot tell
 
-Driver errors are translated in one place (``_database.py``) and kept as ``__cause__``. Each error carries what
+Driver errors are translated in one place (``_driver_errors.py``) and kept as ``__cause__``. Each error carries what
 it is about as attributes, so that callers need not read messages.
 """
 
@@ -168,11 +170,15 @@ class MigrationError(SchemaError):
 
 
 class DatabaseError(PostgresMemoryError):
-    """PostgreSQL refused or failed. ``sqlstate`` is its code, where it gave one; ``__cause__`` the driver's error."""
+    """PostgreSQL refused or failed. ``sqlstate`` is its code, where it gave one; ``__cause__`` the driver's error.
 
-    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+    ``nothing_written`` is True where it is certain that the statement or transaction changed nothing.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None, nothing_written: bool = True) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
+        self.nothing_written = nothing_written
 
 
 class DatabaseUnavailableError(DatabaseError):
@@ -180,4 +186,18 @@ class DatabaseUnavailableError(DatabaseError):
 
 
 class DatabaseTimeoutError(DatabaseError, TimeoutError):
-    """No answer came in time. A write may or may not have happened."""
+    """No answer came in time. Unless ``nothing_written``, a write may or may not have happened."""
+
+
+class PoolExhaustedError(DatabaseTimeoutError):
+    """No connection of the pool was free in time; the message says who holds them."""
+
+
+class OutcomeUnknownError(DatabaseError):
+    """The connection was lost while a write was under way, and whether it happened could not be found out in time.
+
+    Read before writing it again.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(message, sqlstate=sqlstate, nothing_written=False)

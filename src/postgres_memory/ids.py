@@ -18,6 +18,12 @@ def new_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def first_id(milliseconds: int) -> str:
+    """Return the least UUID of a time, in milliseconds since 1970: every UUIDv7 made since then follows it."""
+    digits = f"{max(milliseconds, 0) << 80:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
 def now() -> datetime:
     """Return the current time, aware and in UTC."""
     return datetime.now(UTC)

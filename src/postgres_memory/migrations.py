@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection as SyncConnection
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from ._database import Connection
+    from ._pooling import Connection
 
 _POLL_SECONDS = 0.1
 _CLOSE_SECONDS = 10.0

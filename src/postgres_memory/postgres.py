@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, get_args
 
 from ._access import AccessTracking, Toucher
-from ._connecting import connect
+from ._connecting import RETRY_FOR, connect
 from ._context import Context, Limits, Scope
-from ._database import PoolOptions
-from ._validation import MAX_CONTENT_BYTES, check_content_limit, check_duration, check_namespace, check_text
+from ._pooling import PoolOptions
+from ._validation import (
+    MAX_CONTENT_BYTES,
+    check_content_limit,
+    check_duration,
+    check_namespace,
+    check_seconds,
+    check_text,
+)
 from ._writing.touch import write_touches
 from .embedding.spaces import SpaceEmbedder
-from .errors import InvalidValueError, UsageError
+from .errors import DatabaseTimeoutError, InvalidValueError, UsageError
 from .ranking import PRESETS, check_ranking
 from .verbs.bulk_verbs import BulkVerbs
 from .verbs.lifecycle_verbs import LifecycleVerbs
@@ -29,10 +37,10 @@ from .verbs.relation_verbs import RelationVerbs
 from .verbs.space_verbs import SpaceVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from types import TracebackType
 
-    from ._database import Pool
+    from ._pooling import Pool
     from .embedding.accepting import AnyEmbedder
     from .embedding.protocol import Distance
     from .ranking import Preset, Ranking
@@ -65,6 +73,37 @@ class MemoryTransaction(Verbs):
     """The verbs inside one transaction; what `PostgresMemory.transaction` gives."""
 
 
+class MemoryWithin(Verbs):
+    """The verbs, each call of which must end in time; what `PostgresMemory.within` gives."""
+
+    def __init__(self, context: Context, seconds: float) -> None:
+        super().__init__(context)
+        self._seconds = seconds
+
+
+def _in_time(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    @wraps(verb)
+    async def limited(self: MemoryWithin, *args: Any, **kwargs: Any) -> Any:
+        limit = asyncio.timeout(self._seconds)
+        try:
+            async with limit:
+                return await verb(self, *args, **kwargs)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise DatabaseTimeoutError(
+                f"{verb.__name__}() did not end within {self._seconds:g} s; if it writes, its outcome is unknown",
+                nothing_written=False,
+            ) from error
+
+    return limited
+
+
+for _name, _verb in inspect.getmembers(Verbs, inspect.iscoroutinefunction):
+    if not _name.startswith("_"):
+        setattr(MemoryWithin, _name, _in_time(_verb))
+
+
 class PostgresMemory(Verbs):
     """The memory of one namespace, in PostgreSQL.
 
@@ -73,8 +112,15 @@ class PostgresMemory(Verbs):
     extra ``embedded`` is started. ``namespace`` is any non-empty string of at most 255 bytes; ``schema`` is where the
     tables are. A content of more than ``max_content_bytes`` bytes of UTF-8 is refused (1 MiB unless said otherwise,
     16 MiB at most). SESSION memories expire ``session_ttl`` after they are added, if they do not say when;
-    idempotency keys are remembered for ``idempotency_ttl``. A pool made here holds ``pool_min_size`` to
-    ``pool_max_size`` connections.
+    idempotency keys are remembered for ``idempotency_ttl``.
+
+    A pool made here holds ``pool_min_size`` to ``pool_max_size`` connections. Times are in seconds: a connection is
+    made within ``connect_timeout``, one of the pool is waited for at most ``acquire_timeout`` (PoolExhaustedError
+    then says who holds them), and a statement is given up after ``statement_timeout``, if there is one; `within`
+    limits a whole call. What passes, such as a lost connection, a failover or a deadlock, is tried again for at most
+    ``retry_for`` seconds, 0 for not at all: a write never twice, since it leaves a mark by which a lost answer is
+    found out. If that cannot be done in time, OutcomeUnknownError says so. Nothing is tried again inside a
+    transaction of the caller's.
 
     ``access_tracking`` says how ``last_accessed`` and ``access_count`` follow `get`, `get_many` and `search`:
     ``"batched"`` gathers accesses and writes them together every few seconds and at `close`, ``"inline"`` writes them
@@ -118,8 +164,17 @@ class PostgresMemory(Verbs):
         embed_in_transactions: bool = False,
         pool_min_size: int = 1,
         pool_max_size: int = 10,
+        connect_timeout: float = 10.0,
+        acquire_timeout: float = 30.0,
+        statement_timeout: float | None = None,
+        retry_for: float = RETRY_FOR,
     ) -> None:
-        self._connecting = connect(dsn, schema, PoolOptions(pool_min_size, pool_max_size))
+        options = PoolOptions(
+            pool_min_size, pool_max_size, connect_timeout, acquire_timeout, statement_timeout
+        )
+        self._connecting = connect(
+            dsn, schema, options, check_seconds(retry_for, "retry_for", or_none_at_all=True)
+        )
         limits = Limits(content_bytes=check_content_limit(max_content_bytes))
         context = Context(
             self._connecting.database,
@@ -169,6 +224,14 @@ class PostgresMemory(Verbs):
         finally:
             await self._context.database.close()
 
+    def within(self, seconds: float) -> MemoryWithin:
+        """Give the same verbs, each call of which raises DatabaseTimeoutError unless it ends within ``seconds``.
+
+        That is the whole call, with embedding, waiting for a connection and trying again. What runs is cancelled; a
+        write may have happened then.
+        """
+        return MemoryWithin(self._context, check_seconds(seconds, "seconds"))
+
     async def migrate(self) -> str:
         """Bring the schema to the newest revision and return its number.
 
@@ -185,7 +248,7 @@ class PostgresMemory(Verbs):
         several tasks make them; after the block they raise UsageError.
         """
         scope, task = Scope(), asyncio.current_task()
-        async with self._context.database.transaction() as connection:
+        async with self._context.database.transaction(namespace=self.namespace) as connection:
             self._inside.append(task)
             try:
                 yield MemoryTransaction(replace(self._context, connection=connection, scope=scope))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ._connecting import connect
 from ._context import Context, Limits
-from ._database import PoolOptions
 from ._json import decode_metadata, encode_metadata
+from ._pooling import PoolOptions
 from ._validation import MAX_CONTENT_BYTES, check_key, check_limit, check_namespace, kind_of
 from .errors import InvalidTypeError
 from .ids import new_id
@@ -15,7 +15,7 @@ from .ids import new_id
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ._database import Connection, Pool
+    from ._pooling import Connection, Pool
 
 
 class PostgresSession:
@@ -77,7 +77,7 @@ class PostgresSession:
             raise InvalidTypeError("messages", f"must be a list of dict, not {kind_of(messages)}")
         encoded = [_encode(message, position) for position, message in enumerate(messages)]
         if encoded:
-            await self._context.on(connection).fetch(add_messages, self._key | {"messages": encoded})
+            await self._context.on(connection).once(add_messages, self._key | {"messages": encoded})
 
     async def clear(self, *, memories: bool = False, connection: Connection | None = None) -> None:
         """Delete every message of this session.

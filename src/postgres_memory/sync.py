@@ -7,10 +7,20 @@ sees is in `sync.pyi`, which scripts/make_sync_stub.py writes.
 from __future__ import annotations
 
 from ._delegation import Synchronous, SynchronousOwner
-from .postgres import MemoryTransaction, PostgresMemory
+from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory
 from .session import PostgresSession
 
-__all__ = ["SyncMemoryTransaction", "SyncPostgresMemory", "SyncPostgresSession", "synchronous"]
+__all__ = [
+    "SyncMemoryTransaction",
+    "SyncMemoryWithin",
+    "SyncPostgresMemory",
+    "SyncPostgresSession",
+    "synchronous",
+]
+
+
+class SyncMemoryWithin(Synchronous, of=MemoryWithin):
+    """What `SyncPostgresMemory.within` gives."""
 
 
 class SyncMemoryTransaction(Synchronous, of=MemoryTransaction):

@@ -13,7 +13,7 @@ from postgres_memory.graph_records import Related
 from postgres_memory.records import MemoryRelationType
 
 if TYPE_CHECKING:
-    from postgres_memory._database import Connection
+    from postgres_memory._pooling import Connection
 
 INVERSE = {"contradicts": "contradicts", "related": "related", "precedes": "follows", "follows": "precedes"}
 NODES = "abcdefg"

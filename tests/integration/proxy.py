@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from ..conftest import Database
 
 _READY_FOR_QUERY = b"Z"
+#: Execute, of a prepared statement, and Query.
+_EXECUTES = {b"E", b"Q"}
 
 
 @dataclass(slots=True)
@@ -21,6 +23,10 @@ class Proxy:
     port: int = 0
     silent: bool = False
     delay: float = 0.0
+    #: Counts what is executed; the answer to the execution of this number is lost, or the connection before it.
+    executions: int = 0
+    lose_answer_to: int = 0
+    cut_before: int = 0
     round_trips: int = 0
     connections: int = 0
     sent: list[str] = field(default_factory=list)
@@ -62,8 +68,9 @@ class Proxy:
 
     async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answers, questions = await self._connect()
-        to_server = asyncio.create_task(self._forward_questions(reader, questions))
-        to_client = asyncio.create_task(self._forward_answers(answers, writer))
+        losing = asyncio.Event()
+        to_server = asyncio.create_task(self._forward_questions(reader, questions, losing))
+        to_client = asyncio.create_task(self._forward_answers(answers, writer, losing))
         try:
             # A client that goes without a word leaves its server none either, as over a single connection.
             await asyncio.wait((to_server, to_client), return_when=asyncio.FIRST_COMPLETED)
@@ -80,31 +87,48 @@ class Proxy:
             return await asyncio.open_unix_connection(f"{folder}/.s.PGSQL.{parts.port or 5432}")
         return await asyncio.open_connection(parts.hostname or "localhost", parts.port or 5432)
 
-    async def _forward_questions(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward_questions(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, losing: asyncio.Event
+    ) -> None:
         # The first message, of the start-up, has no type.
-        await self._copy(reader, writer, typed=False)
+        await self._pass_on(await _message(reader, typed=False), writer)
         with suppress(OSError, asyncio.IncompleteReadError):
             while True:
-                self.sent.append((await self._copy(reader, writer)).decode())
+                message = await _message(reader)
+                self.sent.append(message[:1].decode())
+                if message[:1] in _EXECUTES:
+                    self.executions += 1
+                    if self.executions == self.cut_before:
+                        return
+                    if self.executions == self.lose_answer_to:
+                        losing.set()
+                await self._pass_on(message, writer)
 
-    async def _forward_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward_answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, losing: asyncio.Event
+    ) -> None:
         while True:
-            kind = await self._copy(reader, writer)
-            if kind == _READY_FOR_QUERY:
+            message = await _message(reader)
+            if losing.is_set():
+                if message[:1] == _READY_FOR_QUERY:
+                    return
+                continue
+            await self._pass_on(message, writer)
+            if message[:1] == _READY_FOR_QUERY:
                 self.round_trips += 1
 
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, typed: bool = True
-    ) -> bytes:
-        """Pass one message on and return its type."""
-        kind = await reader.readexactly(1) if typed else b""
-        length = await reader.readexactly(4)
-        body = await reader.readexactly(int.from_bytes(length, "big") - 4)
+    async def _pass_on(self, message: bytes, writer: asyncio.StreamWriter) -> None:
         if self.delay:
             await asyncio.sleep(self.delay)
-        writer.write(kind + length + body)
+        writer.write(message)
         await writer.drain()
-        return kind
+
+
+async def _message(reader: asyncio.StreamReader, *, typed: bool = True) -> bytes:
+    """Read one message, whole."""
+    kind = await reader.readexactly(1) if typed else b""
+    length = await reader.readexactly(4)
+    return kind + length + await reader.readexactly(int.from_bytes(length, "big") - 4)
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ from tests.conftest import Database
 from .graph_model import Graph, Walk, Way, coarse, confidences, every_way, graphs
 
 if TYPE_CHECKING:
-    from postgres_memory._database import Pool
+    from postgres_memory._pooling import Pool
 
 SUPPORTS, CONTRADICTS, EXTENDS, PRECEDES, FOLLOWS, RELATED = MemoryRelationType
 

@@ -23,7 +23,7 @@ from tests.conftest import Database
 MOMENT = datetime(2023, 5, 8, 23, 30, tzinfo=UTC)
 
 if TYPE_CHECKING:
-    from postgres_memory._database import Connection
+    from postgres_memory._pooling import Connection
 
 
 @pytest.fixture

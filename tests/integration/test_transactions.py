@@ -11,8 +11,8 @@ import pytest
 from postgres_memory import MemoryTransaction, PostgresMemory
 from postgres_memory.errors import (
     DatabaseError,
-    DatabaseUnavailableError,
     InvalidValueError,
+    OutcomeUnknownError,
     PostgresMemoryError,
     UsageError,
 )
@@ -127,7 +127,7 @@ async def test_errors_of_the_body_pass_as_they_are_and_roll_back(
 
 
 async def test_the_bodys_error_is_seen_although_the_connection_is_lost(database: Database) -> None:
-    async with proxied(database) as proxy, PostgresMemory(proxy.dsn) as memory:
+    async with proxied(database) as proxy, PostgresMemory(proxy.dsn, retry_for=0.5) as memory:
 
         async def work() -> None:
             async with memory.transaction() as transaction:
@@ -145,7 +145,7 @@ async def test_the_bodys_error_is_seen_although_the_connection_is_lost(database:
                 await transaction.store("tea")
                 await proxy.stop()
 
-        with pytest.raises(DatabaseUnavailableError):
+        with pytest.raises(OutcomeUnknownError):
             await work()
         await proxy.start()
         assert await contents(memory) == []

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from postgres_memory import PostgresMemory, sync
-from postgres_memory.postgres import MemoryTransaction
+from postgres_memory.postgres import MemoryTransaction, MemoryWithin
 from postgres_memory.session import PostgresSession
 
 TOP = Path(__file__).parent.parent.parent
@@ -22,6 +22,7 @@ STUB = TOP / "src" / "postgres_memory" / "sync.pyi"
 
 CLASSES = (
     (sync.SyncMemoryTransaction, MemoryTransaction),
+    (sync.SyncMemoryWithin, MemoryWithin),
     (sync.SyncPostgresMemory, PostgresMemory),
     (sync.SyncPostgresSession, PostgresSession),
 )

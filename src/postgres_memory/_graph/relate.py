@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._context import Context
+from .._context import Context, Written
 from .._json import encode_metadata
 from .._record_checks import check_enum, check_fraction, check_label, check_mapping
 from .._validation import check_id
@@ -51,13 +51,13 @@ async def relate(
         "ends": [relation.source_id, relation.target_id],
     }
     try:
-        (row,) = await context.fetch(store_relation, parameters)
+        rows = await context.once(store_relation, parameters)
     except DatabaseError as error:
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise
         # It was there when the statement began, and was deleted before the relation was stored.
         gone = relation.target_id if _NO_TARGET in str(error) else relation.source_id
         raise NotFoundError(context.namespace, (gone,), _DETAIL) from error
-    if row["missing"]:
-        raise NotFoundError(context.namespace, tuple(row["missing"]), _DETAIL)
+    if not isinstance(rows, Written) and rows[0]["missing"]:
+        raise NotFoundError(context.namespace, tuple(rows[0]["missing"]), _DETAIL)
     return relation

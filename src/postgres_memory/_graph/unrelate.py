@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._context import Context
+from .._context import Context, Written
 from .._record_checks import check_enum, check_label
 from .._validation import check_id
 from ..records import MemoryRelationType
@@ -21,4 +21,5 @@ async def unrelate(
         "label": check_label(label, "label"),
         "target_id": check_id(target, "target"),
     }
-    return bool(await context.fetch(delete_relation, parameters))
+    rows = await context.once(delete_relation, parameters)
+    return isinstance(rows, Written) or bool(rows)

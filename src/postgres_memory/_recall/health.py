@@ -16,7 +16,7 @@ from ..listing_records import Health
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from .._database import Connection
+    from .._pooling import Connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from .._driver_errors import DRIVER_ERRORS, translated
 from .._progress import tell
 
 if TYPE_CHECKING:
-    from .._database import Connection
+    from .._pooling import Connection
     from .._sql.schema import Tables
 
 #: Seconds between two looks at whether another session has finished, or how far this one is.

@@ -37,6 +37,7 @@ from .parameters import (
 )
 from .places import language_of_namespace, next_place, place_after
 from .schema import Tables
+from .write_tokens import marked
 
 #: What the caller decides about a memory: columns, and parameters of the same names.
 GIVEN = {
@@ -64,7 +65,9 @@ SET_BY_THE_SERVER = ("created_at", "updated_at", "expires_at", "version")
 _KEPT = {"namespace", "id", "created_at", "content_key", "status"}
 
 
-def add_memory(tables: Tables, on_conflict: str, with_relations: bool, embedded: bool) -> Select[Any]:
+def add_memory(
+    tables: Tables, on_conflict: str, with_relations: bool, embedded: bool, with_token: bool
+) -> Select[Any]:
     """Insert one memory, in one statement; if ``embedded``, with its vector.
 
     ``on_conflict`` is ``nothing`` (whatever the conflict, nothing is written) or ``update`` (by id). Returns one row:
@@ -73,10 +76,11 @@ def add_memory(tables: Tables, on_conflict: str, with_relations: bool, embedded:
     """
     parts = parts_of_adding(tables, on_conflict, with_relations, embedded)
     one = select(literal_column("1").label("one")).subquery("one")
+    beside = (*parts.beside, marked(tables, parts.stored)) if with_token else parts.beside
     return (
         select(parts.missing, *(parts.stored.c[name] for name in SET_BY_THE_SERVER))
         .select_from(one.outerjoin(parts.stored, true()))
-        .add_cte(*parts.beside)
+        .add_cte(*beside)
     )
 
 

@@ -10,7 +10,6 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Select,
-    UpdateBase,
     case,
     delete,
     func,
@@ -37,6 +36,7 @@ from .parameters import (
 from .places import next_place
 from .records import RECORD_COLUMNS, select_records
 from .schema import Tables
+from .write_tokens import marked
 
 #: What `update` can set: columns, and parameters of the same names.
 CHANGEABLE: dict[str, Callable[[str], ColumnElement[Any]]] = {
@@ -77,7 +77,7 @@ def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool
         statement = statement.add_cte(_rehashed(tables, updated, changed))
     if "content" in changed:
         statement = statement.add_cte(embedded_again(tables, updated))
-    return statement
+    return statement.add_cte(marked(tables, updated))
 
 
 def _updated(tables: Tables, before: CTE, changed: tuple[str, ...], merge_metadata: bool) -> CTE:
@@ -134,7 +134,7 @@ def _rehashed(tables: Tables, updated: CTE, changed: tuple[str, ...]) -> CTE:
     )
 
 
-def delete_memory(tables: Tables) -> UpdateBase:
+def delete_memory(tables: Tables) -> Select[Any]:
     """Delete one memory; return its id, so that of two callers one learns that it was the one.
 
     Its relations are locked after it, in one order for all: the foreign keys would delete them in an order of their
@@ -161,7 +161,7 @@ def delete_memory(tables: Tables) -> UpdateBase:
         .cte("edges")
     )
     locked = select(func.count()).select_from(edges).scalar_subquery()
-    return (
+    deleted = (
         delete(memories)
         .where(
             memories.c.namespace == text_parameter("namespace"),
@@ -169,4 +169,6 @@ def delete_memory(tables: Tables) -> UpdateBase:
             locked >= literal_column("0"),
         )
         .returning(memories.c.id)
+        .cte("deleted")
     )
+    return select(deleted.c.id).add_cte(marked(tables, deleted))

@@ -8,15 +8,20 @@ codecs of its own works as well, and it does not matter which schema the vector 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import Dialect, Select, UpdateBase
 from sqlalchemy.dialects import registry
+from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from .names import qualified
+from .repeating import is_repeatable
 from .schema import tables
+from .write_tokens import claim_token, get_token
 
 _DIALECT: Dialect = registry.load("postgresql.asyncpg")()
 
@@ -27,13 +32,22 @@ BuiltStatement = Select[Any] | UpdateBase
 StatementBuilder = Callable[..., BuiltStatement]
 
 
+def _writes(executable: BuiltStatement) -> bool:
+    """Say whether a statement or a part of it inserts, updates or deletes."""
+    return any(isinstance(part, UpdateBase) for part in visitors.iterate(executable))
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A compiled statement: its ``name``, its ``sql`` with ``$1 …``, and which ``parameters`` they stand for."""
+    """A compiled statement: its ``name``, its ``sql`` with ``$1 …``, and which ``parameters`` they stand for.
+
+    ``repeatable`` if it may run again where nobody knows whether it ran: what it writes is the same twice as once.
+    """
 
     name: str
     sql: str
     parameters: tuple[str, ...]
+    repeatable: bool = False
 
 
 #: How many statements are kept. Shapes may come from filters of the caller's, of which there is no end.
@@ -50,7 +64,30 @@ class Catalog:
 
     def _statement(self, builder: StatementBuilder, *shape: Hashable) -> Statement:
         """Return the compiled form of what ``builder`` builds for ``shape``."""
-        return compile_statement(builder.__name__, builder(self.tables, *shape))
+        executable = builder(self.tables, *shape)
+        compiled = compile_statement(builder.__name__, executable)
+        return replace(compiled, repeatable=is_repeatable(builder) or not _writes(executable))
+
+    @cached_property
+    def claim(self) -> Statement:
+        """The statement that takes a write's token, if nobody has it."""
+        return self._statement(claim_token)
+
+    @cached_property
+    def written(self) -> Statement:
+        """The statement that reads what a write left with its token."""
+        return self._statement(get_token)
+
+    def commit(self, namespace: str, token: str) -> str:
+        """Return the SQL that leaves a token, if the transaction wrote anything, and commits: one round trip.
+
+        It has no parameters, as those would take a round trip of their own; the namespace is spelt in hexadecimal.
+        """
+        return (
+            f"INSERT INTO {qualified(self.tables.schema, 'write_tokens')} (namespace, token) "
+            f"SELECT pg_catalog.convert_from(pg_catalog.decode('{namespace.encode().hex()}', 'hex'), 'UTF8'), "
+            f"'{UUID(token)}'::pg_catalog.uuid WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL; COMMIT"
+        )
 
 
 @lru_cache(maxsize=64)

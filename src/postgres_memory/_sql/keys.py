@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 from .locking import in_order
 from .parameters import text_parameter
+from .repeating import repeatable
 from .schema import Tables
 
 
@@ -66,6 +67,7 @@ def find_key_holder(tables: Tables) -> Select[Any]:
     )
 
 
+@repeatable
 def release_expired_keys(tables: Tables) -> UpdateBase:
     """Let go of the keys of expired memories, which nobody sees: what they hold may be stored again."""
     memories = tables.memories

@@ -9,7 +9,9 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 
 from .calls import lexical_terms
 from .parameters import number_parameter, text_parameter
+from .repeating import repeatable
 from .schema import Tables
+from .write_tokens import marked
 
 
 def check_language(tables: Tables) -> Select[Any]:
@@ -26,6 +28,7 @@ def check_language(tables: Tables) -> Select[Any]:
     )
 
 
+@repeatable
 def choose_language(tables: Tables) -> Insert:
     """Set the language that new memories of a namespace get."""
     settings = tables.namespace_settings
@@ -37,8 +40,8 @@ def choose_language(tables: Tables) -> Insert:
     )
 
 
-def change_languages(tables: Tables) -> Any:
-    """Give the language to some memories that have another, in the common order of locks; return their numbers."""
+def change_languages(tables: Tables) -> Select[Any]:
+    """Give the language to some memories that have another, in the common order of locks; return how many."""
     memories = tables.memories
     other = (
         select(memories.c.seq)
@@ -51,9 +54,11 @@ def change_languages(tables: Tables) -> Any:
         .with_for_update(key_share=True)
         .cte("other")
     )
-    return (
+    changed = (
         update(memories)
         .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == other.c.seq)
         .values(language=text_parameter("language"))
         .returning(memories.c.seq)
+        .cte("changed")
     )
+    return select(func.count().label("count")).select_from(changed).add_cte(marked(tables, changed))

@@ -28,8 +28,10 @@ from .adding import SET_BY_THE_SERVER, parts_of_adding
 from .locking import doomed, in_order
 from .parameters import number_parameter, text_parameter
 from .records import RECORD_COLUMNS, select_records
+from .repeating import repeatable
 from .schema import Tables
 from .sessions import clear_messages
+from .write_tokens import marked
 
 
 def supersede_memory(tables: Tables, with_relations: bool, embedded: bool) -> Select[Any]:
@@ -62,7 +64,7 @@ def supersede_memory(tables: Tables, with_relations: bool, embedded: bool) -> Se
             *(stored.c[name] for name in SET_BY_THE_SERVER),
         )
         .select_from(one.outerjoin(old, true()).outerjoin(stored, true()))
-        .add_cte(*parts.beside, _rehashed(tables, superseded))
+        .add_cte(*parts.beside, _rehashed(tables, superseded), marked(tables, stored))
     )
 
 
@@ -76,7 +78,7 @@ def archive_memory(tables: Tables) -> Select[Any]:
         .returning(*(memories.c[name] for name in RECORD_COLUMNS))
         .cte("archived")
     )
-    return select_records(tables, archived).add_cte(_rehashed(tables, archived))
+    return select_records(tables, archived).add_cte(_rehashed(tables, archived), marked(tables, archived))
 
 
 def get_history(tables: Tables) -> Select[Any]:
@@ -155,7 +157,7 @@ def restore_memory(tables: Tables) -> Select[Any]:
     return (
         select_records(tables, restored, base=state.outerjoin(restored, true()))
         .add_columns(*(state.c[name] for name in ("found", "stale", "overtaken", "rival")))
-        .add_cte(_rehashed(tables, changed))
+        .add_cte(_rehashed(tables, changed), marked(tables, changed))
     )
 
 
@@ -202,6 +204,7 @@ def purge_memories(tables: Tables) -> Select[Any]:
     # An array is looked up, where a plan that cannot know the limit would join the whole table.
     seqs = func.array(select(expired.c.seq).scalar_subquery())
     return _count(
+        tables,
         delete(memories).where(
             memories.c.namespace == text_parameter("namespace"), memories.c.seq == func.any(seqs)
         ),
@@ -224,6 +227,7 @@ def purge_idempotency_keys(tables: Tables) -> Select[Any]:
     )
     places = func.array(select(expired.c.place).scalar_subquery())
     return _count(
+        tables,
         delete(keys).where(
             keys.c.namespace == text_parameter("namespace"), literal_column("ctid") == func.any(places)
         ),
@@ -237,11 +241,12 @@ def _expired(table: Table) -> ColumnElement[bool]:
     )
 
 
-def _count(statement: Delete, column: ColumnElement[Any]) -> Select[Any]:
+def _count(tables: Tables, statement: Delete, column: ColumnElement[Any]) -> Select[Any]:
     deleted = statement.returning(column).cte("deleted")
-    return select(func.count().label("count")).select_from(deleted)
+    return select(func.count().label("count")).select_from(deleted).add_cte(marked(tables, deleted))
 
 
+@repeatable
 def clear_session(tables: Tables) -> Delete:
     """Delete the messages of a session and the SESSION memories that name it."""
     memories = tables.memories

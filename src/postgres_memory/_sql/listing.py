@@ -24,6 +24,7 @@ from .parameters import number_parameter, text_parameter
 from .predicates import Shape, Visibility, predicate, visible
 from .records import select_records
 from .schema import Tables
+from .write_tokens import marked
 
 
 def find_memories(
@@ -85,7 +86,7 @@ def delete_matching(tables: Tables, shape: Shape) -> Select[Any]:
         .returning(memories.c.seq)
         .cte("deleted")
     )
-    return select(func.count()).select_from(deleted)
+    return select(func.count()).select_from(deleted).add_cte(marked(tables, deleted))
 
 
 def list_namespaces(tables: Tables, counted: bool) -> Select[Any]:

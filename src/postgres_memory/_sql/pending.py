@@ -28,6 +28,7 @@ from .parameters import (
     numbers_parameter,
     text_parameter,
 )
+from .repeating import repeatable
 from .schema import Tables
 
 
@@ -84,6 +85,7 @@ def list_spaces(tables: Tables) -> Select[Any]:
     )
 
 
+@repeatable
 def embed_memories(tables: Tables) -> Select[Any]:
     """Write the vectors of memories that have none in ``space``; return how many memories and spaces there still were.
 

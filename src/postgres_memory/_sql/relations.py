@@ -11,7 +11,6 @@ from sqlalchemy import (
     FromClause,
     Select,
     Text,
-    UpdateBase,
     and_,
     case,
     cast,
@@ -29,6 +28,7 @@ from .parameters import float_parameter, json_parameter, number_parameter, text_
 from .predicates import Shape, Visibility, predicate, visible
 from .records import select_records
 from .schema import Tables
+from .write_tokens import marked
 
 _KEY = ("source_id", "relation_type", "label", "target_id")
 
@@ -57,20 +57,23 @@ def store_relation(tables: Tables) -> Select[Any]:
         set_={name: statement.excluded[name] for name in ("confidence", "metadata")},
     )
     ids = select(func.array_agg(missing.c.id)).scalar_subquery()
-    return select(ids.label("missing")).add_cte(stored.cte("stored"))
+    written = stored.returning(relations.c.namespace).cte("stored")
+    return select(ids.label("missing")).add_cte(written, marked(tables, written))
 
 
-def delete_relation(tables: Tables) -> UpdateBase:
+def delete_relation(tables: Tables) -> Select[Any]:
     """Delete the relation of a key; return a row if it was there."""
     relations = tables.memory_relations
-    return (
+    deleted = (
         delete(relations)
         .where(
             relations.c.namespace == text_parameter("namespace"),
             *(relations.c[name] == text_parameter(name) for name in _KEY),
         )
         .returning(relations.c.source_id)
+        .cte("deleted")
     )
+    return select(deleted.c.source_id).add_cte(marked(tables, deleted))
 
 
 def get_relations(tables: Tables) -> Select[Any]:

@@ -26,7 +26,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
 from .names import qualified, quote
 from .space_tables import embedding_spaces, memory_embeddings
@@ -53,6 +53,7 @@ class Tables:
     memory_relations: Table
     session_messages: Table
     idempotency_keys: Table
+    write_tokens: Table
     namespace_settings: Table
     embedding_spaces: Table
     memory_embeddings: Table
@@ -78,6 +79,7 @@ def tables(schema: str, extension_schema: str) -> Tables:
         memory_relations=_memory_relations(metadata, memories),
         session_messages=_session_messages(metadata),
         idempotency_keys=_idempotency_keys(metadata),
+        write_tokens=_write_tokens(metadata),
         namespace_settings=_namespace_settings(metadata),
         embedding_spaces=spaces,
         memory_embeddings=memory_embeddings(metadata, memories, spaces, extension_schema),
@@ -355,6 +357,19 @@ def _idempotency_keys(metadata: MetaData) -> Table:
         CheckConstraint(_keys("namespace", "owner", "memory_id"), name="idempotency_keys_keys_check"),
         CheckConstraint("isfinite(expires_at)", name="idempotency_keys_expires_at_check"),
         Index("idempotency_keys_expires_at_idx", "namespace", "expires_at"),
+    )
+
+
+def _write_tokens(metadata: MetaData) -> Table:
+    """Remember what committed, until nobody asks any more. A token begins with its time: old ones are together."""
+    return Table(
+        "write_tokens",
+        metadata,
+        Column("namespace", Text, nullable=False),
+        Column("token", UUID, nullable=False),
+        Column("changed", BigInteger, nullable=False, server_default=text("0")),
+        PrimaryKeyConstraint("namespace", "token", name="write_tokens_pkey"),
+        CheckConstraint(_key_length("namespace"), name="write_tokens_namespace_check"),
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import (
     Delete,
-    Insert,
     Select,
     Text,
     bindparam,
@@ -20,10 +19,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from .parameters import number_parameter, text_parameter
+from .repeating import repeatable
 from .schema import Tables
+from .write_tokens import marked
 
 
-def add_messages(tables: Tables) -> Insert:
+def add_messages(tables: Tables) -> Select[Any]:
     """Append messages (an array of JSON texts) in the order given."""
     messages = tables.session_messages
     given = (
@@ -34,9 +35,14 @@ def add_messages(tables: Tables) -> Insert:
     rows = select(
         text_parameter("namespace"), text_parameter("session_id"), cast(given.c.message, JSONB)
     ).order_by(given.c.position)
-    return insert(messages).from_select(
-        [messages.c.namespace, messages.c.session_id, messages.c.message], rows, include_defaults=False
+    names = [messages.c.namespace, messages.c.session_id, messages.c.message]
+    added = (
+        insert(messages)
+        .from_select(names, rows, include_defaults=False)
+        .returning(messages.c.namespace)
+        .cte("added")
     )
+    return select(func.count().label("count")).select_from(added).add_cte(marked(tables, added))
 
 
 def get_messages(tables: Tables) -> Select[Any]:
@@ -68,6 +74,7 @@ def get_last_messages(tables: Tables) -> Select[Any]:
     return select(cast(last.c.message, Text).label("message")).order_by(last.c.seq)
 
 
+@repeatable
 def clear_messages(tables: Tables) -> Delete:
     """Delete every message of a session."""
     messages = tables.session_messages

@@ -24,6 +24,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 
 from .embeddings import given_space
 from .parameters import boolean_parameter, number_parameter, text_parameter
+from .repeating import repeatable
 from .schema import Tables
 
 
@@ -77,6 +78,7 @@ def get_space(tables: Tables) -> Select[Any]:
     )
 
 
+@repeatable
 def register_space(tables: Tables) -> Insert:
     """Insert a space, unless it is there: active if it is the first of its namespace and not ``filling``."""
     spaces = tables.embedding_spaces
@@ -123,6 +125,7 @@ def retire_active(tables: Tables) -> Update:
     )
 
 
+@repeatable
 def begin_dropping(tables: Tables) -> Update:
     """Have nobody search ``space`` any more, unless it is the active one; return its name."""
     spaces = tables.embedding_spaces
@@ -134,6 +137,7 @@ def begin_dropping(tables: Tables) -> Update:
     )
 
 
+@repeatable
 def delete_embeddings(tables: Tables) -> Select[Any]:
     """Delete up to ``limit`` embeddings behind ``after`` of a space being filled; return how many, and the last."""
     table, spaces = tables.memory_embeddings, tables.embedding_spaces

@@ -9,6 +9,7 @@ from .embeddings import embedded_new
 from .locking import doomed
 from .parameters import counts_parameter, json_parameter, text_parameter
 from .places import language_of_namespace, next_place
+from .repeating import repeatable
 from .schema import Tables
 
 
@@ -41,6 +42,7 @@ def store_memory(tables: Tables, embedded: bool) -> Insert:
     return statement.add_cte(embedded_new(tables, stored)) if embedded else statement
 
 
+@repeatable
 def clear_memories(tables: Tables) -> Delete:
     """Delete every memory of a namespace."""
     memories = tables.memories

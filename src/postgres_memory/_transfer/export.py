@@ -21,7 +21,7 @@ from .writing import Write, in_thread, opened_target
 if TYPE_CHECKING:
     from asyncpg import Record
 
-    from .._database import Connection
+    from .._pooling import Connection
     from .._sql.compile import StatementBuilder
 
 #: Rows fetched at a time: few enough that long contents do not fill the memory, enough to hide the round trip.
@@ -69,7 +69,7 @@ async def export(
 async def _snapshot(context: Context) -> AsyncIterator[Context]:
     """Give a context in which every statement sees the same state."""
     begun = context.connection is None or not context.connection.is_in_transaction()
-    async with context.transaction() as inside:
+    async with context.transaction(writes=False) as inside:
         connection = _connection(inside)
         with translated():
             if begun:

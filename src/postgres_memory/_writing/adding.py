@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .._context import Context
+from .._context import Context, Written
 from .._json import encode_metadata
-from .._recall.reading import read_records
+from .._recall.reading import read_record, read_records
 from .._relation_json import encode_relations
 from .._validation import check_content, check_id, check_key
 from ..embedding.counting import counts_of
@@ -63,6 +63,11 @@ class Addition:
     on_conflict: OnConflict
     dedupe: Dedupe | None
     whole: bool = False
+
+    @property
+    def shows_itself(self) -> bool:
+        """Whether its id, which nobody else makes, tells by being there that it was added, and nothing else tells."""
+        return not (self.named or self.dedupe or self.record.relations or self.on_conflict == "update")
 
 
 def addition_of(
@@ -222,6 +227,8 @@ async def add(context: Context, addition: Addition, prepared: Prepared) -> Memor
     record = addition.record
     for _ in range(ATTEMPTS):
         row = await _insert(context, addition, prepared)
+        if isinstance(row, Written):
+            return await read_record(context, record.id)
         if row is not None and row["version"] == 1:
             return prepared.as_stored(row)
         existing = await _in_the_way(context, addition, prepared.parameters, held=row is None)
@@ -257,18 +264,20 @@ def _parameters(context: Context, addition: Addition, counts: list[int]) -> dict
     }
 
 
-async def _insert(context: Context, addition: Addition, prepared: Prepared) -> Record | None:
+async def _insert(context: Context, addition: Addition, prepared: Prepared) -> Record | Written | None:
     """Run the statement. The row's version is 1 for a new memory, higher for an updated one, null for a conflict.
 
     None is returned where an update by id, or what would be new without one, meets a content that another one holds.
     """
     from .._sql.adding import add_memory
 
-    async def write(at: Context) -> Record:
+    async def write(at: Context) -> Record | Written:
         on_conflict = "update" if addition.on_conflict == "update" else "nothing"
-        shape = (on_conflict, bool(addition.record.relations), prepared.embedded)
-        (row,) = await at.fetch(add_memory, prepared.parameters, *shape)
-        return row
+        shape = (on_conflict, bool(addition.record.relations), prepared.embedded, not addition.shows_itself)
+        if addition.shows_itself:
+            return (await at.fetch(add_memory, prepared.parameters, *shape, repeatable=True))[0]
+        rows = await at.once(add_memory, prepared.parameters, *shape)
+        return rows if isinstance(rows, Written) else rows[0]
 
     namespace, id_ = context.namespace, addition.record.id
     try:
@@ -277,6 +286,8 @@ async def _insert(context: Context, addition: Addition, prepared: Prepared) -> R
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise
         raise ConflictError("a related memory was deleted meanwhile", namespace=namespace, id=id_) from error
+    if isinstance(row, Written):
+        return row
     if row is not None and row["missing"]:
         raise NotFoundError(namespace, tuple(sorted(set(row["missing"]))), ", so nothing can relate to it")
     return row
@@ -295,6 +306,8 @@ async def _in_the_way(
 
     id_ = addition.record.id
     rows = await context.fetch(get_records, {"namespace": context.namespace, "ids": [id_]})
+    if rows and addition.shows_itself:
+        return record_from_row(rows[0])  # added by this very call, whose first answer was lost
     if rows and addition.on_conflict == "error":
         raise ConflictError(f"there is a memory {id_!r} already", namespace=context.namespace, id=id_)
     if rows and held:

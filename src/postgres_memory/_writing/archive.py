@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._context import Context
+from .._context import Context, Written
 from .._recall.reading import read_record
 from .._validation import check_id
 from ..records import MemoryRecord
@@ -14,5 +14,7 @@ async def archive(context: Context, id: str) -> MemoryRecord:
     from .._sql.records import record_from_row
 
     check_id(id)
-    rows = await context.fetch(archive_memory, {"namespace": context.namespace, "id": id})
-    return record_from_row(rows[0]) if rows else await read_record(context, id)
+    rows = await context.once(archive_memory, {"namespace": context.namespace, "id": id})
+    return (
+        record_from_row(rows[0]) if rows and not isinstance(rows, Written) else await read_record(context, id)
+    )

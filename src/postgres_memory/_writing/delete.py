@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._context import Context
+from .._context import Context, Written
 from .._validation import check_id
 
 
@@ -11,4 +11,5 @@ async def delete(context: Context, id: str) -> bool:
     from .._sql.changing import delete_memory
 
     check_id(id)
-    return bool(await context.fetch(delete_memory, {"namespace": context.namespace, "id": id}))
+    rows = await context.once(delete_memory, {"namespace": context.namespace, "id": id})
+    return isinstance(rows, Written) or bool(rows)

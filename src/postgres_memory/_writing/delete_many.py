@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._context import Context
+from .._context import Context, Written
 from ..errors import InvalidValueError
 from ..filters import Filter, check_filter, constant_truth
 
@@ -24,5 +24,5 @@ async def delete_many(
         )
     prepared = prepare_filter(asked)
     parameters = prepared.parameters | {"namespace": context.namespace}
-    ((number,),) = await context.fetch(delete_matching, parameters, prepared.shape)
-    return int(number)
+    rows = await context.once(delete_matching, parameters, prepared.shape)
+    return rows.changed if isinstance(rows, Written) else int(rows[0][0])

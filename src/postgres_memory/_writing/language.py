@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._context import Context
+from .._context import Context, Written
 from .._validation import check_key
 from ..errors import DatabaseError, InvalidValueError
 
@@ -28,6 +28,9 @@ async def set_language(context: Context, language: str) -> int:
         raise InvalidValueError("language", text) from error
     await context.fetch(choose_language, parameters)
     changed = 0
-    while rows := await context.fetch(change_languages, parameters):
-        changed += len(rows)
-    return changed
+    while True:
+        rows = await context.once(change_languages, parameters)
+        number: int = rows.changed if isinstance(rows, Written) else rows[0]["count"]
+        changed += number
+        if not number:
+            return changed

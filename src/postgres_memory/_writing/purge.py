@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._context import Context
+from .._context import TOKEN_LIFE, Context, Written
 from .._validation import check_positive
 from ..errors import UsageError
+from ..ids import first_id
 
 if TYPE_CHECKING:
     from .._sql.compile import StatementBuilder
@@ -27,6 +29,7 @@ async def purge_expired(
 ) -> Purged:
     """Delete batch after batch until one finds nothing more that is expired and free."""
     from .._sql.lifecycle import purge_idempotency_keys, purge_memories
+    from .._sql.write_tokens import purge_tokens
 
     check_positive(batch_size, "batch_size")
     _refuse_transaction(context)
@@ -42,13 +45,18 @@ async def purge_expired(
         deleted, more = await _batch(context, purge_idempotency_keys, batch_size)
         keys += deleted
         report(Purged(memories, keys))
+    while (await _batch(context, purge_tokens, batch_size))[1]:
+        pass
     return Purged(memories, keys)
 
 
 async def _batch(context: Context, builder: StatementBuilder, size: int) -> tuple[int, bool]:
     """Delete one batch. Return how many it deleted, and whether there may be more."""
-    (row,) = await context.fetch(builder, {"namespace": context.namespace, "limit": size})
-    return row["count"], row["count"] == size
+    before = first_id(int((time.time() - TOKEN_LIFE) * 1000))
+    parameters = {"namespace": context.namespace, "limit": size, "before": before}
+    rows = await context.once(builder, parameters)
+    count: int = rows.changed if isinstance(rows, Written) else rows[0]["count"]
+    return count, count == size
 
 
 def _refuse_transaction(context: Context) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._context import Context
+from .._context import Context, Written
 from .._recall.reading import read_record
 from .._validation import check_id
 from ..errors import ConflictError, NotFoundError
@@ -22,11 +22,13 @@ async def restore(context: Context, id: str) -> MemoryRecord:
     namespace = context.namespace
     for _ in range(ATTEMPTS):
         rows = await unless_held(
-            context, lambda at: at.fetch(restore_memory, {"namespace": namespace, "id": id})
+            context, lambda at: at.once(restore_memory, {"namespace": namespace, "id": id})
         )
         if rows is None:
             await make_way(context, id)
             continue
+        if isinstance(rows, Written):
+            return await read_record(context, id)
         (row,) = rows
         if row["stale"]:
             continue

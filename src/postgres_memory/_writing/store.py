@@ -8,9 +8,12 @@ from .._context import Context
 from .._json import encode_metadata
 from .._validation import check_content
 from ..embedding.counting import counts_of
+from ..errors import DatabaseError
 from ..ids import new_id
 from .embedding import vector_of
 from .thread import thread_of
+
+_UNIQUE_VIOLATION = "23505"
 
 
 async def store(context: Context, content: str, metadata: dict[str, Any] | None) -> None:
@@ -21,16 +24,18 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
     encoded = encode_metadata(metadata)
     thread = thread_of(context, metadata)
     vector = await vector_of(context, text)
-    await context.fetch(
-        store_memory,
-        {
-            "namespace": context.namespace,
-            "id": new_id(),
-            "content": text,
-            "metadata": encoded,
-            "thread_id": thread,
-            "counts": await counts_of(text),
-        }
-        | vector,
-        vector["vector"] is not None,
-    )
+    parameters = {
+        "namespace": context.namespace,
+        "id": new_id(),
+        "content": text,
+        "metadata": encoded,
+        "thread_id": thread,
+        "counts": await counts_of(text),
+    } | vector
+    embedded = vector["vector"] is not None
+    try:
+        await context.fetch(store_memory, parameters, embedded, repeatable=True)
+    except DatabaseError as error:
+        # The id is of our making: it was stored by this very call, and the answer was lost.
+        if error.sqlstate != _UNIQUE_VIOLATION:
+            raise

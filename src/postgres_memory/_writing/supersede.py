@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .._context import Context
+from .._context import Context, Written
+from .._recall.reading import read_record
 from .._validation import check_id
 from ..errors import ConflictError, DatabaseError, InvalidValueError, NotFoundError
 from ..records import MemoryRecord, MemoryStatus
@@ -31,13 +32,16 @@ async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecor
 
     namespace, id_ = context.namespace, new.record.id
     try:
-        (row,) = await context.fetch(
+        rows = await context.once(
             supersede_memory, new.parameters | {"old_id": old_id}, bool(new.record.relations), new.embedded
         )
     except DatabaseError as error:
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise
         raise ConflictError("a related memory was deleted meanwhile", namespace=namespace, id=id_) from error
+    if isinstance(rows, Written):
+        return await read_record(context, id_)
+    (row,) = rows
     if row["found"] is None:
         raise NotFoundError(namespace, (old_id,))
     _refuse_inactive(namespace, old_id, MemoryStatus(row["found"]))

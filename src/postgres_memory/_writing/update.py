@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._context import Context
+from .._context import Context, Written
 from .._json import decode_metadata, encode_metadata
+from .._recall.reading import read_record
 from .._record_checks import check_array, check_enum, check_fraction, check_optional_key, check_time
 from .._validation import check_content, check_id, check_positive
 from ..embedding.counting import counts_of
@@ -51,10 +52,13 @@ async def update(
         }
     )
     changed = tuple(sorted(columns))
+    row: Record | Written
     if metadata_mode == "merge":
         row = await context.retried(lambda inside: _merge(inside, parameters, changed))
     else:
         row = await _write(context, parameters, changed)
+    if isinstance(row, Written):
+        return await read_record(context, id)
     if row["found"] is None:
         raise NotFoundError(context.namespace, (id,))
     if row["version"] is None:
@@ -68,6 +72,7 @@ async def update(
 async def _merge(inside: Context, parameters: dict[str, Any], changed: tuple[str, ...]) -> Record:
     """Write in a transaction, which a metadata that is too large with what was there already does not leave."""
     row = await _write(inside, parameters, changed, merge_metadata=True)
+    assert not isinstance(row, Written)
     if row["version"] is not None:
         try:
             encode_metadata(decode_metadata(row["metadata"]))
@@ -78,18 +83,19 @@ async def _merge(inside: Context, parameters: dict[str, Any], changed: tuple[str
 
 async def _write(
     context: Context, parameters: dict[str, Any], changed: tuple[str, ...], *, merge_metadata: bool = False
-) -> Record:
+) -> Record | Written:
     from .._sql.changing import KEYED, update_memory
 
-    async def write(at: Context) -> list[Record]:
-        return await at.fetch(update_memory, parameters, changed, merge_metadata)
+    async def write(at: Context) -> Record | Written:
+        rows = await at.once(update_memory, parameters, changed, merge_metadata)
+        return rows if isinstance(rows, Written) else rows[0]
 
     if not KEYED & set(changed):
-        return (await write(context))[0]
+        return await write(context)
     for _ in range(ATTEMPTS):
-        rows = await unless_held(context, write)
-        if rows is not None:
-            return rows[0]
+        row = await unless_held(context, write)
+        if row is not None:
+            return row
         owner, content = parameters.get("owner"), parameters.get("content")
         await make_way(context, parameters["id"], owner=owner, content=content)
     raise changing(context, parameters["id"])

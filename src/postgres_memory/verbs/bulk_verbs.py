@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from .._transfer.reading import Stream
     from ..bulk_records import BulkResult, ExportResult, ImportResult
     from ..records import MemoryRecord

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from ..records import MemoryRecord
     from .record_verbs import RecordFields
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from ..filters import Filter
     from ..listing_records import Health, NamespaceInfo, Page
     from ..records import MemoryRecord

@@ -10,7 +10,7 @@ from .._writing.store import store
 
 if TYPE_CHECKING:
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from ..protocol import MemoryEntry
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from .._recall.after import Reranker
     from ..filters import Filter
     from ..ranking import Preset, Ranking

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from ..records import MemoryPermissions, MemoryRecord, MemoryRelation, MemoryType
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from .._relation_reading import Direction
     from ..filters import Filter
     from ..graph_records import Contradiction, Related, Relation

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .._context import Context
-    from .._database import Connection
+    from .._pooling import Connection
     from .._sql.space_index import IndexType
     from ..embedding.accepting import AnyEmbedder
     from ..embedding.protocol import Distance

@@ -1,0 +1,166 @@
+"""Connections of a pool: lending them, within a time limit, and knowing who holds them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import asyncpg
+
+from ._driver_errors import DRIVER_ERRORS, translated
+from ._validation import check_limit, check_seconds
+from .errors import ClosedError, DatabaseUnavailableError, InvalidValueError, PoolExhaustedError
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    Pool = asyncpg.Pool[asyncpg.Record]
+
+#: How many of those who hold a connection an error names.
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """How many connections a pool of our own keeps, and how long is waited, in seconds.
+
+    For a connection to be made, for one of the pool to be free, and for the answer to a statement (None: for ever).
+    """
+
+    min_size: int = 1
+    max_size: int = 10
+    connect_timeout: float = 10.0
+    acquire_timeout: float = 30.0
+    statement_timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        check_limit(self.min_size, "pool_min_size")
+        if check_limit(self.max_size, "pool_max_size") < max(1, self.min_size):
+            raise InvalidValueError("pool_max_size", "must be at least 1, and not less than pool_min_size")
+        check_seconds(self.connect_timeout, "connect_timeout")
+        check_seconds(self.acquire_timeout, "acquire_timeout")
+        if self.statement_timeout is not None:
+            check_seconds(self.statement_timeout, "statement_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCounts:
+    """The connections of a pool: how many there are, how many work, and how many there may be."""
+
+    size: int
+    in_use: int
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Who holds a connection, for what, and since when on the clock of the event loop."""
+
+    task: str
+    purpose: str
+    since: float
+
+
+class Lending:
+    """A pool whose connections are lent; ``borrowed`` if it is the caller's."""
+
+    def __init__(self, pool: Pool, *, borrowed: bool, acquire_timeout: float) -> None:
+        self.pool = pool
+        self.borrowed = borrowed
+        self._acquire_timeout = acquire_timeout
+        self._held: dict[object, _Held] = {}
+        self._waiting = 0
+        self._nobody_waits = asyncio.Event()
+        self._over = False
+
+    async def acquire(self, purpose: str) -> PoolConnectionProxy[asyncpg.Record]:
+        """Take a connection. Who still waits for one when lending ends gets none.
+
+        The pool itself would close the connection under its new holder, or open another one. Raises
+        PoolExhaustedError if none is free in time.
+        """
+        loop = asyncio.get_running_loop()
+        self._waiting += 1
+        try:
+            connection = await self._first_free(loop)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._nobody_waits.set()
+        if self._over:
+            await self.pool.release(connection)
+            raise ClosedError("this object was closed; make a new one")
+        task = asyncio.current_task()
+        self._held[connection] = _Held("" if task is None else task.get_name(), purpose, loop.time())
+        return connection
+
+    async def _first_free(self, loop: asyncio.AbstractEventLoop) -> PoolConnectionProxy[asyncpg.Record]:
+        waiting = asyncio.timeout(self._acquire_timeout)
+        try:
+            async with waiting:
+                return await self.pool.acquire()
+        except TimeoutError as error:
+            if waiting.expired():
+                raise self._exhausted(loop.time()) from None
+            raise DatabaseUnavailableError(
+                "no connection could be made in time", nothing_written=True
+            ) from error
+
+    def _exhausted(self, now: float) -> PoolExhaustedError:
+        held = sorted(self._held.values(), key=lambda one: one.since)
+        shown = "; ".join(f"{one.task}, {now - one.since:.1f} s: {one.purpose}" for one in held[:_MOST_NAMED])
+        elsewhere = self.pool.get_size() - len(held)
+        others = f"; held by others: {elsewhere}" if elsewhere > 0 else ""
+        return PoolExhaustedError(
+            f"no connection was free within {self._acquire_timeout:g} s; all {self.pool.get_max_size()} of the pool "
+            f"are in use by ({shown}{others}). Raise pool_max_size, or hold transactions for less long"
+        )
+
+    async def release(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
+        """Give a connection back. What goes wrong with it then is the pool's concern: what it did is done.
+
+        The pool's own release is a task behind a shield: two more turns of the event loop, a tenth of a millisecond.
+        The shield is for the reset query, which a pool of ours does not send, so that its parts run here without a
+        pause; where the connection still waits for a cancelled statement, being cancelled again closes it.
+        """
+        self._held.pop(connection, None)
+        proxy = cast(Any, connection)
+        with suppress(*DRIVER_ERRORS):
+            if self.borrowed or proxy._con is None:
+                await self.pool.release(connection)
+            else:
+                proxy._con._on_release()
+                await proxy._holder.release(None)
+
+    @asynccontextmanager
+    async def lent(self, purpose: str) -> AsyncIterator[Connection]:
+        """Lend a connection. Errors of the body pass as they are."""
+        with translated():
+            connection = await self.acquire(purpose)
+        try:
+            yield connection
+        finally:
+            await self.release(connection)
+
+    async def forget(self) -> None:
+        """Make a pool of our own connect anew: what it is connected to takes no writes any more."""
+        if not self.borrowed:
+            await self.pool.expire_connections()
+
+    async def end(self) -> None:
+        """Close a pool of our own after the calls that hold a connection, and lend nothing more."""
+        self._over = True
+        if not self.borrowed:
+            while self._waiting:
+                self._nobody_waits.clear()
+                await self._nobody_waits.wait()
+            await self.pool.close()
+
+    def counts(self) -> PoolCounts:
+        """Return how many connections the pool has."""
+        pool = self.pool
+        return PoolCounts(pool.get_size(), pool.get_size() - pool.get_idle_size(), pool.get_max_size())

@@ -1,0 +1,83 @@
+"""How a transaction or a savepoint begins and ends on one connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ._driver_errors import DRIVER_ERRORS, translated
+from .errors import DatabaseError
+
+if TYPE_CHECKING:
+    from ._pooling import Connection
+
+TRANSACTION = ("BEGIN", "COMMIT", "ROLLBACK")
+
+READ_ONLY, _IN_FAILED_TRANSACTION = "25006", "25P02"
+
+
+class CommitLostError(DatabaseError):
+    """The answer to a COMMIT was lost."""
+
+
+def savepoint(level: int) -> tuple[str, str, str]:
+    """Return the statements of a savepoint. One within another has a name of its own.
+
+    Under one name, where the answer to the inner SAVEPOINT is not awaited to its end, the outer one's rollback would
+    stop at the inner one, and keep what came between.
+    """
+    name = f"postgres_memory_{level}"
+    return (
+        f"SAVEPOINT {name}",
+        f"RELEASE SAVEPOINT {name}",
+        f"ROLLBACK TO SAVEPOINT {name}; RELEASE SAVEPOINT {name}",
+    )
+
+
+@asynccontextmanager
+async def ended(connection: Connection, end: str, rollback: str) -> AsyncIterator[None]:
+    """End what was begun when the body does: with ``end``, or after an error with ``rollback``."""
+    try:
+        yield
+        if rollback == "ROLLBACK":
+            await _committed(connection, end)
+        else:
+            await executed(connection, end)
+    except BaseException:
+        # A lost connection cannot roll back, and need not: the server does. What the body raised is what counts.
+        with suppress(*DRIVER_ERRORS):
+            await connection.execute(rollback)
+        raise
+
+
+async def executed(connection: Connection, sql: str) -> str:
+    with translated():
+        return await connection.execute(sql)
+
+
+async def _committed(connection: Connection, commit: str) -> None:
+    """Commit; raise CommitLostError where nobody knows whether it did."""
+    try:
+        outcome = await executed(connection, commit)
+    except DatabaseError as error:
+        if error.sqlstate == READ_ONLY:
+            # Nothing was written, or that would have been refused before.
+            await executed(connection, "ROLLBACK")
+            return
+        if error.sqlstate == _IN_FAILED_TRANSACTION:
+            raise _rolled_back() from error
+        if error.nothing_written:
+            raise
+        raise CommitLostError(str(error), sqlstate=error.sqlstate, nothing_written=False) from error
+    if outcome == "ROLLBACK":
+        # The server answers so, without an error, when a statement had failed.
+        raise _rolled_back()
+
+
+def _rolled_back() -> DatabaseError:
+    return DatabaseError(
+        "the transaction was rolled back: a statement in it had failed, or was cancelled, and that error did not leave "
+        "the block",
+        sqlstate=_IN_FAILED_TRANSACTION,
+    )

@@ -1,0 +1,72 @@
+"""The connection is lost before a statement reaches the server, or its answer on the way back: for each statement of
+each writing verb in turn. The write is there afterwards, once, and the caller is told what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import asyncpg
+import pytest
+
+from postgres_memory import PostgresMemory, PostgresSession
+
+from ..conftest import Database
+from ..integration.proxy import Proxy
+from .writes import WRITES, furnish, shown, state
+
+Fault = Literal["", "lost answer", "cut before"]
+
+
+@pytest.fixture
+async def watcher(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection past the proxy."""
+    connection = await asyncpg.connect(database.dsn)
+    yield connection
+    await connection.close()
+
+
+class Trial:
+    """A verb, run in a namespace of its own each time."""
+
+    def __init__(self, proxy: Proxy, watcher: asyncpg.Connection[asyncpg.Record], verb: str) -> None:
+        self.proxy, self.watcher, self.verb = proxy, watcher, verb
+        self.runs = 0
+
+    async def run(self, fault: Fault, number: int) -> tuple[object, list[tuple[Any, ...]]]:
+        """Return what the caller learns and what is there afterwards."""
+        self.runs += 1
+        namespace = f"trial-{self.runs}"
+        direct = self.proxy.database.dsn
+        async with (
+            PostgresMemory(direct, namespace=namespace) as memory,
+            PostgresSession(direct, "talk", namespace=namespace) as session,
+        ):
+            await furnish(memory, session)
+        async with PostgresMemory(self.proxy.dsn, namespace=namespace, access_tracking="off") as memory:
+            self.proxy.executions = 0
+            self.proxy.lose_answer_to = number if fault == "lost answer" else 0
+            self.proxy.cut_before = number if fault == "cut before" else 0
+            result = shown(await WRITES[self.verb](memory))
+            executions = self.proxy.executions
+            self.proxy.lose_answer_to = self.proxy.cut_before = 0
+            counts = memory._context.database.pool_counts()
+            assert counts is not None
+            assert counts.in_use == 0
+            await memory.store("and on it goes")
+        self.proxy.executions = executions
+        return result, await state(self.watcher, namespace)
+
+
+@pytest.mark.parametrize("verb", WRITES)
+async def test_a_write_happens_once(
+    proxy: Proxy, watcher: asyncpg.Connection[asyncpg.Record], verb: str
+) -> None:
+    trial = Trial(proxy, watcher, verb)
+    expected = await trial.run("", 0)
+    executions = proxy.executions
+    assert executions > 0
+    for number in range(1, executions + 1):
+        for fault in ("lost answer", "cut before"):
+            assert await trial.run(fault, number) == expected, f"{fault}, statement {number}"
