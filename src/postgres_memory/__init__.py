@@ -10,7 +10,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from ._recall.verify import Difference, Verification
     from ._writing.purge import Purged
-    from .bulk_records import BulkFailure, BulkResult, ExportResult, ImportFailure, ImportResult
+    from .bulk_records import BulkFailure, BulkResult, Erased, ExportResult, ImportFailure, ImportResult
     from .conversation import ConversationMemory
     from .embedding.caching import CachedEmbedder
     from .embedding.hashing import HashEmbedder, hash_embedding
@@ -47,6 +47,7 @@ __all__ = [
     "EmbedResult",
     "Embedder",
     "EmbeddingSpace",
+    "Erased",
     "ExportResult",
     "Filter",
     "HashEmbedder",
@@ -97,6 +98,7 @@ _HOMES = {
     "EmbedResult": "space_records",
     "Embedder": "embedding.protocol",
     "EmbeddingSpace": "space_records",
+    "Erased": "bulk_records",
     "ExportResult": "bulk_records",
     "Filter": "filters",
     "HashEmbedder": "embedding.hashing",

@@ -99,6 +99,11 @@ class Context:
     ranking: Ranking | None = None
     embedder: SpaceEmbedder | None = None
     embed_in_transactions: bool = False
+    from_replica: bool = False
+
+    def reading(self, connection: Connection | None) -> Context:
+        """Return this context on the caller's ``connection``, or where there is none, for reading from a replica."""
+        return replace(self, from_replica=True) if connection is None else self.on(connection)
 
     def on(self, connection: Connection | None) -> Context:
         """Return this context on the caller's ``connection``, if there is one."""
@@ -123,6 +128,10 @@ class Context:
         statement = catalog.statement(builder, *shape)
         if self.connection is not None:
             return await self.database.fetch(statement, parameters, self.connection)
+        if self.from_replica and self.database.replica is not None and not statement.writes:
+            rows = await self.database.replica.fetch(statement, parameters)
+            if rows is not None:
+                return rows
         return await persistent(
             partial(self._alone, statement, parameters, repeatable), self.database.retry_for
         )

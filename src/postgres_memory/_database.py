@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
     from ._pooling import Connection, Pool
+    from ._replica import Replica
     from ._sql.compile import Statement
 
 #: How much of a COPY is handed to the driver at a time.
@@ -83,6 +84,8 @@ class Database(Generic[OpenedT]):
         self._opening: asyncio.Lock | None = None
         self._closed = False
         self._untidy = 0
+        #: Where reads may go that say so, and what is told of each write.
+        self.replica: Replica | None = None
 
     async def opened(self) -> OpenedT:
         """Open if need be and return what ``on_open`` returned."""
@@ -151,6 +154,8 @@ class Database(Generic[OpenedT]):
         async with opening:  # what is being opened, or closed by another task, comes first
             lending, self._lending, self._opened = self._lending, None, None
             try:
+                if self.replica is not None:
+                    await self.replica.close()
                 if lending is not None:
                     await lending.end()
             finally:
@@ -170,6 +175,8 @@ class Database(Generic[OpenedT]):
                 return await own.fetch(statement.sql, *arguments)
             finally:
                 await lending.release(own)
+                if statement.writes:
+                    self._wrote()
         except DRIVER_ERRORS as error:
             if isinstance(error, PostgresMemoryError):
                 raise  # a DatabaseTimeoutError is an OSError too
@@ -177,6 +184,10 @@ class Database(Generic[OpenedT]):
             if connection is None:
                 await self._forget_if_demoted(translation)
             raise translation from error
+
+    def _wrote(self) -> None:
+        if self.replica is not None:
+            self.replica.wrote()
 
     def is_time_to_tidy(self) -> bool:
         """Say so once in `_UNTIL_TIDY` calls: what every write leaves has then become some."""
@@ -288,6 +299,7 @@ class Database(Generic[OpenedT]):
                     yield own
             finally:
                 await lending.release(own)
+                self._wrote()
         except CommitLostError as lost:
             if namespace is not None:
                 await self._settle(opened.claim, {"namespace": namespace, "token": token}, lost)

@@ -1,4 +1,4 @@
-"""What bulk loading returns."""
+"""What verbs on many memories return."""
 
 from __future__ import annotations
 
@@ -34,6 +34,23 @@ class BulkResult:
     not_stored: int = 0
     failed: tuple[BulkFailure, ...] = ()
     failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """How many rows of each kind were deleted; ``access_lists`` counts those from which a principal was taken."""
+
+    memories: int = 0
+    relations: int = 0
+    accesses: int = 0
+    hash_embeddings: int = 0
+    embeddings: int = 0
+    messages: int = 0
+    idempotency_keys: int = 0
+    settings: int = 0
+    spaces: int = 0
+    write_tokens: int = 0
+    access_lists: int = 0
 
 
 @dataclass(frozen=True, slots=True)

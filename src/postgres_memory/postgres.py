@@ -14,6 +14,7 @@ from ._access import AccessTracking, Toucher
 from ._connecting import RETRY_FOR, connect
 from ._context import Context, Limits, Scope
 from ._pooling import PoolOptions
+from ._replica import Replica
 from ._validation import (
     MAX_CONTENT_BYTES,
     check_content_limit,
@@ -23,6 +24,7 @@ from ._validation import (
     check_text,
 )
 from ._writing.touch import write_touches
+from .config import parse_dsn
 from .embedding.spaces import SpaceEmbedder
 from .errors import DatabaseTimeoutError, InvalidValueError, UsageError
 from .ranking import PRESETS, check_ranking
@@ -140,6 +142,12 @@ class PostgresMemory(Verbs):
     warning is logged, and `embed_pending` embeds it later; so it is inside a transaction of the caller's, which would
     have to wait for the embedder, unless ``embed_in_transactions`` is True.
 
+    With ``read_dsn``, which may name several servers, `search`, `recall`, `get`, `get_many`, `find`, `count`,
+    `history`, `relations`, `related` and `contradictions` read from a replica, outside of transactions, once it has
+    all that this object wrote before, and from the primary until then, and while replicas are gone or replayed nothing
+    for ``max_replica_lag`` seconds of what they received. What is written on a ``connection`` of the caller's is not
+    known to be committed, so not waited for.
+
     Nothing is opened until the first call, or `open`, or ``async with``. Calls may run concurrently.
 
     Raises InvalidTypeError, InvalidValueError or ConfigurationError for arguments that cannot be.
@@ -168,6 +176,8 @@ class PostgresMemory(Verbs):
         acquire_timeout: float = 30.0,
         statement_timeout: float | None = None,
         retry_for: float = RETRY_FOR,
+        read_dsn: str | None = None,
+        max_replica_lag: float = 10.0,
     ) -> None:
         options = PoolOptions(
             pool_min_size, pool_max_size, connect_timeout, acquire_timeout, statement_timeout
@@ -175,6 +185,11 @@ class PostgresMemory(Verbs):
         self._connecting = connect(
             dsn, schema, options, check_seconds(retry_for, "retry_for", or_none_at_all=True)
         )
+        check_seconds(max_replica_lag, "max_replica_lag")
+        if read_dsn is not None:
+            reads = connect(parse_dsn(read_dsn, "read_dsn").value, schema, options)
+            database = self._connecting.database
+            database.replica = Replica(reads.database, database, max_replica_lag)
         limits = Limits(content_bytes=check_content_limit(max_content_bytes))
         context = Context(
             self._connecting.database,

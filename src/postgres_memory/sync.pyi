@@ -18,7 +18,7 @@ from ._transfer.reading import Stream
 from ._writing.adding import Dedupe, OnConflict
 from ._writing.purge import Purged
 from ._writing.update import MetadataMode
-from .bulk_records import BulkResult, ExportResult, ImportResult
+from .bulk_records import BulkResult, Erased, ExportResult, ImportResult
 from .embedding.accepting import AnyEmbedder
 from .embedding.protocol import Distance
 from .filters import Filter
@@ -215,6 +215,14 @@ class _OperationVerbs:
         batch_size: int = 500,
         progress: Callable[[int, int], object] | None = None,
     ) -> Verification: ...
+    def erase(
+        self,
+        namespace: str | None = None,
+        *,
+        principal: str | None = None,
+        batch_size: int = 1000,
+        progress: Callable[[Erased], object] | None = None,
+    ) -> Erased: ...
 
 class _Verbs(
     _ProtocolVerbs,
@@ -257,6 +265,8 @@ class SyncPostgresMemory(_Verbs):
         acquire_timeout: float = 30.0,
         statement_timeout: float | None = None,
         retry_for: float = ...,
+        read_dsn: str | None = None,
+        max_replica_lag: float = 10.0,
     ) -> None: ...
     def open(self) -> None: ...
     def within(self, seconds: float) -> SyncMemoryWithin: ...

@@ -13,9 +13,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Dialect, Select, UpdateBase
+from sqlalchemy import ClauseElement, Dialect, Select, UpdateBase
 from sqlalchemy.dialects import registry
-from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from .names import qualified
@@ -33,8 +32,20 @@ StatementBuilder = Callable[..., BuiltStatement]
 
 
 def _writes(executable: BuiltStatement) -> bool:
-    """Say whether a statement or a part of it inserts, updates or deletes."""
-    return any(isinstance(part, UpdateBase) for part in visitors.iterate(executable))
+    """Say whether a statement or a part of it inserts, updates or deletes.
+
+    Parts are shared, so that each is looked at once: SQLAlchemy's own walk comes to a part on every way there is to it.
+    """
+    seen: dict[int, ClauseElement] = {}
+    waiting: list[ClauseElement] = [executable]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, UpdateBase):
+            return True
+        if id(part) not in seen:
+            seen[id(part)] = part
+            waiting.extend(part.get_children())
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,7 @@ class Statement:
     sql: str
     parameters: tuple[str, ...]
     repeatable: bool = False
+    writes: bool = True
 
 
 #: How many statements are kept. Shapes may come from filters of the caller's, of which there is no end.
@@ -66,7 +78,8 @@ class Catalog:
         """Return the compiled form of what ``builder`` builds for ``shape``."""
         executable = builder(self.tables, *shape)
         compiled = compile_statement(builder.__name__, executable)
-        return replace(compiled, repeatable=is_repeatable(builder) or not _writes(executable))
+        writes = _writes(executable)
+        return replace(compiled, writes=writes, repeatable=is_repeatable(builder) or not writes)
 
     @cached_property
     def claim(self) -> Statement:

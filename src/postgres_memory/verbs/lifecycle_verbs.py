@@ -80,7 +80,7 @@ class LifecycleVerbs:
         one, if it was restored in between. Any of them gives the same list. A version that was deleted divides what
         came before it from what came after. Raises NotFoundError.
         """
-        return await history(self._context.on(connection), id)
+        return await history(self._context.reading(connection), id)
 
     async def archive(self, id: str, *, connection: Connection | None = None) -> MemoryRecord:
         """Make a memory ARCHIVED, whatever its status, and return it as it is then.

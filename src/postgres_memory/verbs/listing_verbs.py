@@ -49,7 +49,7 @@ class ListingVerbs:
         or belongs to another filter, order or namespace.
         """
         return await find(
-            self._context.on(connection),
+            self._context.reading(connection),
             filter=filter,
             order_by=order_by,
             limit=limit,
@@ -68,7 +68,7 @@ class ListingVerbs:
 
         Raises InvalidTypeError or InvalidValueError for a bad filter.
         """
-        return await count(self._context.on(connection), filter, include_inactive=include_inactive)
+        return await count(self._context.reading(connection), filter, include_inactive=include_inactive)
 
     async def delete_many(
         self,

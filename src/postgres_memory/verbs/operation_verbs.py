@@ -1,4 +1,4 @@
-"""Verbs for whoever runs the database: checking what is stored."""
+"""Verbs for whoever runs the database: checking what is stored, and leaving no trace of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
     from .._context import Context
     from .._recall.verify import Verification
+    from ..bulk_records import Erased
 
 
 class OperationVerbs:
-    """`verify`."""
+    """`verify` and `erase`."""
 
     _context: Context
 
@@ -33,4 +34,33 @@ class OperationVerbs:
 
         return await verify(
             self._context, all_namespaces=all_namespaces, batch_size=batch_size, progress=progress
+        )
+
+    async def erase(
+        self,
+        namespace: str | None = None,
+        *,
+        principal: str | None = None,
+        batch_size: int = 1_000,
+        progress: Callable[[Erased], object] | None = None,
+    ) -> Erased:
+        """Delete every trace of this namespace, or of a principal in it, and return how much that was.
+
+        ``namespace`` repeats the name of this object's, so that nobody erases another one by mistake: its memories with
+        their versions, access counts, relations and embeddings, the messages of its sessions, idempotency keys,
+        settings, embedding spaces and write tokens. With ``principal``: what that principal owns of memories, messages
+        and idempotency keys; and its name is taken from the readers and writers of others'.
+
+        Deletes ``batch_size`` rows at a time, each batch in a transaction of its own, so that others wait for none of
+        them for long; ``progress`` is called with the counts after each. If it is interrupted, call it again: the
+        counts are then of the rest. Writers should have stopped: what they store meanwhile may stay. Rows that
+        PostgreSQL has deleted stay in its files until VACUUM, and in backups and on replicas for as long as those keep
+        them.
+
+        Raises InvalidValueError for another name than this object's, and UsageError inside a transaction.
+        """
+        from .._writing.erase import erase
+
+        return await erase(
+            self._context, namespace, principal=principal, batch_size=batch_size, progress=progress
         )

@@ -35,7 +35,7 @@ class ProtocolVerbs:
         Raises InvalidTypeError or InvalidValueError for a bad query or limit, and NotMigratedError, SchemaTooOldError
         or a DatabaseError if the database cannot answer.
         """
-        return await search(self._context.on(connection), query, limit)
+        return await search(self._context.reading(connection), query, limit)
 
     async def store(
         self, content: str, metadata: dict[str, Any] | None = None, *, connection: Connection | None = None

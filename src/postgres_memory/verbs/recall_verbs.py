@@ -61,7 +61,7 @@ class RecallVerbs:
         Raises InvalidTypeError or InvalidValueError for bad arguments.
         """
         return await recall(
-            self._context.on(connection),
+            self._context.reading(connection),
             query,
             limit=limit,
             filter=filter,

@@ -106,7 +106,7 @@ class RecordVerbs:
 
     async def get(self, id: str, *, connection: Connection | None = None) -> MemoryRecord:
         """Return one memory by id, whatever its status, and also if it has expired. Raises NotFoundError."""
-        return await get(self._context.on(connection), id)
+        return await get(self._context.reading(connection), id)
 
     async def get_many(
         self, ids: Iterable[str], *, connection: Connection | None = None
@@ -115,7 +115,7 @@ class RecordVerbs:
 
         As with `get`, whatever their status, and also if they have expired.
         """
-        return await get_many(self._context.on(connection), ids)
+        return await get_many(self._context.reading(connection), ids)
 
     async def update(
         self,

@@ -90,7 +90,7 @@ class RelationVerbs:
 
         Raises NotFoundError if there is no such memory.
         """
-        return await relations(self._context.on(connection), id, direction=direction, types=types)
+        return await relations(self._context.reading(connection), id, direction=direction, types=types)
 
     async def related(
         self,
@@ -123,7 +123,7 @@ class RelationVerbs:
         Raises NotFoundError if there is no such memory, InvalidTypeError or InvalidValueError for bad arguments.
         """
         return await related(
-            self._context.on(connection),
+            self._context.reading(connection),
             id,
             types=types,
             direction=direction,
@@ -149,4 +149,4 @@ class RelationVerbs:
 
         Raises InvalidTypeError or InvalidValueError for a bad filter or limit.
         """
-        return await contradictions(self._context.on(connection), filter=filter, limit=limit)
+        return await contradictions(self._context.reading(connection), filter=filter, limit=limit)
