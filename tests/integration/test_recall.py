@@ -108,11 +108,11 @@ async def words_of(
         :4
     ]
     groups: dict[int, set[str]] = {}
-    for word, group, dated in zip(question.words, question.groups, question.dated, strict=True):
+    for word, group, ready in zip(question.words, question.groups, question.ready, strict=True):
         terms = await connection.fetchval(
             "SELECT trim_array(memory.lexical_terms($1, 'english', $2, now()), 4)", namespace, word
         )
-        groups.setdefault(group, set()).update([mark + word] if dated else terms)
+        groups.setdefault(group, set()).update([mark + word] if ready else terms)
     return [frozenset(terms) for terms in groups.values()], question.names
 
 

@@ -238,7 +238,7 @@ def _question(context: Context, text: str, ranking: Ranking) -> dict[str, Any]:
     return {
         "words": question.words,
         "groups": question.groups,
-        "dated": question.dated,
+        "ready": question.ready,
         "names": question.names,
         "subject_field": context.subject_field,
     }

@@ -171,13 +171,13 @@ def _asked(tables: Tables) -> CTE:
         .prefix_with("MATERIALIZED")
     )
     given = (
-        func.unnest(texts_parameter("words"), numbers_parameter("groups"), booleans_parameter("dated"))
-        .table_valued(column("word", Text), column("g", BigInteger), column("dated", Boolean), name="given")
+        func.unnest(texts_parameter("words"), numbers_parameter("groups"), booleans_parameter("ready"))
+        .table_valued(column("word", Text), column("g", BigInteger), column("ready", Boolean), name="given")
         .render_derived()
     )
     terms = lexical_terms(tables, text_parameter("namespace"), said.c.language, given.c.word, epoch)
     spelt: ColumnElement[Any] = case(
-        (given.c.dated, array([said.c.mark + given.c.word])),
+        (given.c.ready, array([said.c.mark + given.c.word])),
         else_=func.trim_array(terms, number(DATE_TERMS)),
     )
     term = func.unnest(spelt).table_valued(column("term", Text), name="spelt").render_derived()

@@ -131,7 +131,8 @@ def _records(tables: Tables, best: CTE) -> Select[Any]:
 
 def _traits(memories: FromClause) -> list[ColumnElement[Any]]:
     """What a memory's own nature adds to its score."""
-    subject = func.lower(memories.c.metadata.op("->>")(text_parameter("subject_field")))
+    said = memories.c.metadata.op("->>")(text_parameter("subject_field"))
+    subject = func.lower(func.normalize(said, literal_column("NFKC")))
     return [
         memories.c.seq,
         place_of(memories).label("place"),

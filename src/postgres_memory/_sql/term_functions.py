@@ -39,6 +39,12 @@ UNSPACED = (
     (0x20000, 0x3FFFD),
 )
 
+#: Of these, letters that may be words by themselves and are found inside longer runs, too: Han and Hangul syllables.
+SINGLE = ((0x3400, 0xD7A3), (0x20000, 0x3FFFD))
+
+#: Marks that join words into one of PostgreSQL's parser's, beside the hyphen: as inside brackets of an expression.
+JOINING = "./@:\\=&?#+~%|<>"
+
 
 def lexical_terms_function(schema: str) -> str:
     """Return ``CREATE FUNCTION schema.lexical_terms(namespace, language, content, created_at) RETURNS text[]``.
@@ -79,29 +85,56 @@ def _escape(code: int) -> str:
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
 
+_BACKSLASH = chr(92)
 _RUN = f"[{''.join(f'{_escape(first)}-{_escape(last)}' for first, last in UNSPACED)}]+"
+_SINGLE = " OR ".join(f"letter BETWEEN E'{_escape(first)}' AND E'{_escape(last)}'" for first, last in SINGLE)
+
+#: A path, an address, a dotted or hyphenated name: marks between letters or digits, and all up to the next spaces.
+_MARK_WITHIN = rf"[^[:space:][:punct:]][-{JOINING.replace(_BACKSLASH, 4 * _BACKSLASH)}]+[^[:space:][:punct:]]"
+_JOINED = f"[^[:space:]]*{_MARK_WITHIN}[^[:space:]]*"
+_MARKS = JOINING.replace(_BACKSLASH, 2 * _BACKSLASH) + "_"
 
 # string_to_array and array_to_string put the mark before every term without a query of their own, which would take
 # longer than all the rest. The control character that separates the terms cannot be part of a lexeme.
+# Parts of joined words have a tsvector of their own, since one for all might be longer than a tsvector can be.
 _TERMS = f"""
 DECLARE
   mark text COLLATE "C" := E'\\x01' || substr(encode(sha256(convert_to(namespace, 'UTF8')), 'base64'), 1, 4);
   indexed text COLLATE "C" := left(content, {INDEXED_CHARACTERS});
+  parts text COLLATE "C";
   dated text := to_char(created_at AT TIME ZONE 'UTC', '"@"FMmonth "@"FMYYYY "@"FMDD "@"FMday');
   lexemes text[] := '{{}}';
 BEGIN
-  IF octet_length(indexed) > char_length(indexed) AND indexed ~ E'{_RUN}' THEN
-    lexemes := array(
-      SELECT DISTINCT letter || coalesce(following, '')
-      FROM (
-        SELECT letter, place, lead(letter) OVER (PARTITION BY run ORDER BY place) AS following
-        FROM regexp_matches(indexed, E'{_RUN}', 'g') WITH ORDINALITY AS found(letters, run),
-             unnest(string_to_array(found.letters[1], NULL)) WITH ORDINALITY AS single(letter, place)
-      ) AS pairs
-      WHERE following IS NOT NULL OR place = 1);
-    indexed := regexp_replace(indexed, E'{_RUN}', ' ', 'g');
+  IF octet_length(indexed) > char_length(indexed) THEN
+    indexed := left(normalize(indexed, NFKC), {INDEXED_CHARACTERS});
+    IF indexed ~ E'{_RUN}' THEN
+      lexemes := array(
+        SELECT DISTINCT lexeme
+        FROM (
+          SELECT letter, place, lead(letter) OVER (PARTITION BY run ORDER BY place) AS following
+          FROM regexp_matches(indexed, E'{_RUN}', 'g') WITH ORDINALITY AS found(letters, run),
+               unnest(string_to_array(found.letters[1], NULL)) WITH ORDINALITY AS single(letter, place)
+        ) AS pairs,
+        unnest(ARRAY[
+          letter || following,
+          CASE WHEN following IS NULL AND place = 1 OR {_SINGLE} THEN letter END]) AS lexeme
+        WHERE lexeme IS NOT NULL);
+      indexed := regexp_replace(indexed, E'{_RUN}', ' ', 'g');
+    END IF;
   END IF;
   lexemes := lexemes || tsvector_to_array(to_tsvector(language::regconfig, indexed));
+  IF indexed ~ E'{_MARK_WITHIN}' THEN
+    parts := translate(
+      array_to_string(
+        array(
+          SELECT words[1] FROM regexp_matches(indexed, E'{_JOINED}', 'g') AS joined(words)
+          WHERE words[1] ~ '[^[:digit:][:punct:]]'),
+        ' '),
+      E'{_MARKS}', '{" " * (len(JOINING) + 1)}');
+    -- A hyphen before a digit would be its sign.
+    parts := regexp_replace(parts, '-([0-9])', E' \\\\1', 'g') || ' ' || replace(parts, '-', '');
+    lexemes := lexemes || tsvector_to_array(to_tsvector(language::regconfig, parts));
+  END IF;
   IF indexed ~ '[0-9](st|nd|rd|th)' THEN
     lexemes := lexemes || array(
       SELECT substring(lexeme FROM '^[0-9]+') FROM unnest(lexemes) AS lexeme WHERE lexeme ~ '^[0-9]+(st|nd|rd|th)$');
