@@ -5,7 +5,8 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 2000
 SET search_path = pg_catalog, pg_temp
 AS $function$
 DECLARE
-  mark text COLLATE "C" := E'\x01' || substr(encode(sha256(convert_to(namespace, 'UTF8')), 'base64'), 1, 4);
+  mark text COLLATE "C" :=
+    E'\x01' || substr(encode(sha256(convert_to(namespace, 'UTF8')), 'base64'), 1, 4);
   indexed text COLLATE "C" := left(content, 65536);
   parts text COLLATE "C";
   dated text := to_char(created_at AT TIME ZONE 'UTC', '"@"FMmonth "@"FMYYYY "@"FMDD "@"FMday');

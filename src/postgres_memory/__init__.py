@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory
     from .protocol import Memory, MemoryEntry, Session
     from .ranking import Ranking
-    from .recall_records import Hit, Hits
+    from .recall_records import Hit, Hits, KnownWords
     from .records import (
         MemoryPermissions,
         MemoryRecord,
@@ -56,6 +56,7 @@ __all__ = [
     "Hits",
     "ImportFailure",
     "ImportResult",
+    "KnownWords",
     "Memory",
     "MemoryEntry",
     "MemoryPermissions",
@@ -107,6 +108,7 @@ _HOMES = {
     "Hits": "recall_records",
     "ImportFailure": "bulk_records",
     "ImportResult": "bulk_records",
+    "KnownWords": "recall_records",
     "Memory": "protocol",
     "MemoryEntry": "protocol",
     "MemoryPermissions": "records",

@@ -96,7 +96,7 @@ class Connecting:
         from ._sql.compile import catalog
         from .migrations import check_schema_revision
 
-        return catalog(self.schema, await check_schema_revision(connection, self.schema))
+        return catalog(self.schema, *await check_schema_revision(connection, self.schema))
 
 
 def connect(

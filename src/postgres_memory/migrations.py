@@ -42,22 +42,26 @@ _POLL_SECONDS = 0.1
 _CLOSE_SECONDS = 10.0
 _NO_SUCH_TABLE = ("42P01", "3F000")
 _NO_RIGHT = "42501"
+_SCHEMA_OF_EXTENSION = (
+    "(SELECT nspname::text FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace n ON n.oid = extnamespace "
+    "WHERE extname"
+)
 
 #: Advisory locks are numbers, each database's apart.
 _LOCK_KEY = int.from_bytes(hashlib.sha256(b"postgres-memory migrate").digest()[:8], "big", signed=True)
 _ALEMBIC = threading.Lock()
 
 
-async def check_schema_revision(connection: Connection, schema: str) -> str:
-    """Return the schema of the vector extension, if ``schema`` is at least as new as this code.
+async def check_schema_revision(connection: Connection, schema: str) -> tuple[str, str | None]:
+    """Return the schemas of pgvector and, where the database has it, pg_trgm, if ``schema`` is as new as this code.
 
     Raises NotMigratedError or SchemaTooOldError. A newer schema is fine: old code runs on it.
     """
     try:
         row = await connection.fetchrow(
             f"SELECT (SELECT max(version_num) FROM {quote(schema)}.alembic_version) AS revision, "
-            "(SELECT nspname FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace n ON n.oid = extnamespace "
-            "WHERE extname = 'vector') AS extension_schema"
+            f"{_SCHEMA_OF_EXTENSION} = 'vector') AS extension_schema, "
+            f"{_SCHEMA_OF_EXTENSION} = 'pg_trgm') AS trigram_schema"
         )
     except asyncpg.PostgresError as error:
         if error.sqlstate not in _NO_SUCH_TABLE:
@@ -77,7 +81,7 @@ async def check_schema_revision(connection: Connection, schema: str) -> str:
             found=row["revision"],
             needed=REVISION,
         )
-    return str(row["extension_schema"])
+    return row["extension_schema"], row["trigram_schema"]
 
 
 async def migrate(

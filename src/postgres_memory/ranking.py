@@ -29,7 +29,8 @@ class Ranking:
     ``thread`` is how much of the best score nearby in its thread a memory gets on top; ``question`` is the factor for
     memories that end with a question mark; ``brevity`` is the length in characters at which a memory counts half;
     ``dates`` has words of a date in the query found in the time of a memory, and ``forms`` irregular forms of a word
-    found as well (went for go).
+    found as well (went for go). ``typos`` is how much a known word counts that replaces one which no memory holds, as a
+    share of the usual, where the database has pg_trgm (see `refresh_words`).
 
     Priors, added to the score: ``recency`` is a weight and the time in which it halves, ``importance`` and
     ``confidence`` are weights of the fields.
@@ -47,6 +48,7 @@ class Ranking:
     brevity: float = 10.0
     dates: bool = True
     forms: bool = True
+    typos: float = 0.5
     recency: tuple[float, timedelta] | None = None
     importance: float = 0.0
     confidence: float = 0.0

@@ -17,6 +17,19 @@ class Hit:
     parts: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """How many ``words`` a namespace is known to hold now, how many of them were ``added``, and how many are ``gone``.
+
+    They replace misspelt words of a query only where they are ``comparable``: where the database has pg_trgm.
+    """
+
+    words: int
+    added: int
+    gone: int
+    comparable: bool
+
+
 class Hits(list[Hit]):
     """The hits of one recall, best first.
 

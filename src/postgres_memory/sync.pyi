@@ -27,7 +27,7 @@ from .listing_records import Health, NamespaceInfo, Page
 from .postgres import PostgresMemory
 from .protocol import MemoryEntry
 from .ranking import Preset, Ranking
-from .recall_records import Hits
+from .recall_records import Hits, KnownWords
 from .records import MemoryRecord, MemoryRelationType
 from .space_records import EmbeddingSpace, EmbedResult, SpaceIndex
 from .verbs.record_verbs import RecordChanges, RecordFields
@@ -53,6 +53,7 @@ class _RecallVerbs:
         diversity: float = 0.0,
     ) -> Hits: ...
     def set_language(self, language: str) -> int: ...
+    def refresh_words(self) -> KnownWords: ...
 
 class _RecordVerbs:
     def add(

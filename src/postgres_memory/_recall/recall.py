@@ -143,20 +143,38 @@ async def _by_words(
         if not places.exact:
             index = (await space_of_embedder(context, context.embedder)).index
         note += "" if index is None else ", or by the index where they are many"
+    typos = bool(ranking.typos) and (await context.database.opened()).tables.trigram_schema is not None
+
+    async def fetch(*, pruned: bool, filtered: bool) -> list[Record]:
+        shape = (pruned, filtered, distance, index, typos, places.shape)
+        return await context.fetch(recall_lexical, parameters, *shape)
+
     if places.all:
-        rows = await context.fetch(recall_lexical, parameters, False, False, distance, index, places.shape)
-        return rows, ("lexical: every place that has a word of the query", _searched(rows, note, distance))
-    shape = (places.filtered, distance, index, places.shape)
-    rows = await context.fetch(recall_lexical, parameters, True, *shape)
-    enough = sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]
-    # Without a row nothing matches, unless what was found had too low a score.
-    complete = rows[0]["complete"] if rows else not (places.filtered and parameters["min_score"] is not None)
-    if enough or complete:
-        where = _where(places, complete=complete)
+        rows, where = await fetch(pruned=False, filtered=False), "every place that has a word of the query"
     else:
-        rows = await context.fetch(recall_lexical, parameters, False, False, distance, index, places.shape)
-        where = "every place that has a word, since too few promising ones match"
-    return rows, (f"lexical: {where}", _searched(rows, note, distance))
+        rows = await fetch(pruned=True, filtered=places.filtered)
+        enough = sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]
+        # Without a row nothing matches, unless what was found had too low a score.
+        complete = (
+            rows[0]["complete"] if rows else not (places.filtered and parameters["min_score"] is not None)
+        )
+        if enough or complete:
+            where = _where(places, complete=complete)
+        else:
+            rows = await fetch(pruned=False, filtered=False)
+            where = "every place that has a word, since too few promising ones match"
+    read_as = _read_as(rows[0]) if typos and rows else ()
+    return rows, (f"lexical: {where}", *read_as, _searched(rows, note, distance))
+
+
+def _read_as(row: Record) -> tuple[str, ...]:
+    """Say which words of the query were replaced, each by which, nearest first."""
+    nearest: dict[str, list[str]] = {}
+    for word, known in zip(row["misspelt"] or (), row["nearest"] or (), strict=True):
+        nearest.setdefault(word, []).append(f'"{known}"')
+    return tuple(
+        f'typos: no memory holds "{word}", read as {", ".join(known)}' for word, known in nearest.items()
+    )
 
 
 def _searched(rows: list[Record], note: str, distance: str | None) -> str:
@@ -226,6 +244,7 @@ def _weights(ranking: Ranking) -> dict[str, Any]:
         "question": float(ranking.question),
         "brevity": float(ranking.brevity),
         "thread": float(ranking.thread),
+        "typos": float(ranking.typos),
         "recency": float(recency),
         "half_life_seconds": None if half_life is None else half_life.total_seconds(),
         "importance": float(ranking.importance),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Text
+from sqlalchemy import BigInteger, ColumnElement, Float, Text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -39,6 +39,13 @@ def of_pgvector(
     """Return a call of a function of pgvector's."""
     call = _Call(tables, name, kind, *arguments)
     call.qualified = qualified(tables.extension_schema, name)
+    return call
+
+
+def similarity(tables: Tables, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[float]:
+    """Return a call of pg_trgm's: the share of the trigrams of two texts that both have."""
+    call = _Call(tables, "similarity", Float(), one, other)
+    call.qualified = qualified(tables.trigram_schema or "", "similarity")
     return call
 
 

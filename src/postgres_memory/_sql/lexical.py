@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import (
     CTE,
     BigInteger,
-    Boolean,
     ColumnElement,
     Double,
     FromClause,
@@ -34,23 +33,21 @@ from sqlalchemy import (
     true,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, array
+from sqlalchemy.dialects.postgresql import ARRAY
 
+from .asked import asked_words
 from .calls import lexical_terms
+from .known_words import nearest_words, terms_of_nearest
 from .parameters import (
-    booleans_parameter,
     float_parameter,
     floats_parameter,
     number_parameter,
     numbers_parameter,
     text_parameter,
-    texts_parameter,
     time_parameter,
 )
-from .places import language_of_namespace
 from .predicates import Shape, predicate
 from .schema import Tables
-from .term_functions import DATE_TERMS
 
 #: Memories without a thread stand this far apart, so that they are nobody's neighbours.
 APART = 64
@@ -104,26 +101,40 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class LexicalLeg:
-    """The ``weights`` of the words, and places with their ``score``; ``complete`` says whether all were looked for."""
+    """The ``weights`` of the words, and places with their ``score``; ``complete`` says whether all were looked for.
+
+    ``near`` has the known words that replace misspelt ones, if they are looked for.
+    """
 
     weights: CTE
     scored: CTE
     complete: ColumnElement[bool]
     matching: Matching | None = None
+    near: CTE | None = None
 
 
-def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None) -> LexicalLeg:
+def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None, typos: bool) -> LexicalLeg:
     """Return places scored by the words in them and near them, the weight of what is in them as ``own``.
 
     With ``pruned`` only some blocks of places are looked at closely: those of the memories that match a filter's
     ``shape``, if they are few; else the most promising ones, around hits of the rarest words, by a bound that counts
     each of these words in a block and in its two neighbours in full.
+
+    With ``typos`` a word that no memory holds is replaced by the known words nearest to it.
     """
-    asked = _asked(tables)
-    hits = _hits(tables, asked, capped=pruned and shape is None)
-    weights = _weights(tables, asked, hits)
+    asked = asked_words(tables)
+    capped = pruned and shape is None
+    hits = _hits(tables, asked, "hits", capped=capped)
+    of_thread = _counted_by_thread(hits, "of_thread")
+    near = nearest_words(tables, asked, of_thread) if typos else None
+    if near is not None:
+        more = _hits(tables, terms_of_nearest(tables, near), "hits_of_nearest", capped=capped)
+        hits = union_all(select(hits), select(more)).cte("hits_of_all")
+        of_more = _counted_by_thread(more, "of_thread_of_nearest")
+        of_thread = union_all(select(of_thread), select(of_more)).cte("of_thread_of_all")
+    weights = _weights(tables, asked, of_thread, near)
     if not pruned:
-        return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None), true())
+        return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None), true(), near=near)
     blocks = _best_blocks(hits, weights)
     complete: ColumnElement[bool] = select(func.bool_and(weights.c.leading)).scalar_subquery()
     matching = None
@@ -132,7 +143,8 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None) -> Lexical
         of_few = select(_block(matching.places.c.place).label("block")).where(matching.few).distinct()
         blocks = union_all(of_few, select(blocks.c.block).where(~matching.few)).cte("blocks_with_filter")
         complete = matching.few
-    return LexicalLeg(weights, _scored(_near(tables, hits, blocks), weights, blocks), complete, matching)
+    scored = _scored(_near(tables, hits, blocks), weights, blocks)
+    return LexicalLeg(weights, scored, complete, matching, near)
 
 
 def _matching(tables: Tables, shape: Shape) -> Matching:
@@ -155,41 +167,6 @@ def matching_memory(tables: Tables, seq: ColumnElement[int], shape: Shape, name:
     )
 
 
-def _asked(tables: Tables) -> CTE:
-    """The terms of each word of the query; words of the same terms are one."""
-    language = select(language_of_namespace(tables)).scalar_subquery()
-    epoch: ColumnElement[Any] = literal_column("'2000-01-01 00:00:00+00'::timestamptz")
-    empty = lexical_terms(
-        tables, text_parameter("namespace"), literal_column("'simple'"), literal_column("''"), epoch
-    )
-    said = (
-        select(
-            language.label("language"),
-            func.left(func.array_to_string(empty, literal_column("''")), number(4)).label("mark"),
-        )
-        .cte("said")
-        .prefix_with("MATERIALIZED")
-    )
-    given = (
-        func.unnest(texts_parameter("words"), numbers_parameter("groups"), booleans_parameter("ready"))
-        .table_valued(column("word", Text), column("g", BigInteger), column("ready", Boolean), name="given")
-        .render_derived()
-    )
-    terms = lexical_terms(tables, text_parameter("namespace"), said.c.language, given.c.word, epoch)
-    spelt: ColumnElement[Any] = case(
-        (given.c.ready, array([said.c.mark + given.c.word])),
-        else_=func.trim_array(terms, number(DATE_TERMS)),
-    )
-    term = func.unnest(spelt).table_valued(column("term", Text), name="spelt").render_derived()
-    words = (
-        select(given.c.g, func.array_agg(term.c.term.distinct()).label("terms"))
-        .select_from(given.join(said, true()).join(term, true()))
-        .group_by(given.c.g)
-        .subquery("words")
-    )
-    return select(func.min(words.c.g).label("g"), words.c.terms).group_by(words.c.terms).cte("asked")
-
-
 def terms_of(tables: Tables, memories: FromClause) -> ColumnElement[Any]:
     """Return the terms of a memory as the index has them."""
     names = ("namespace", "language", "content", "created_at")
@@ -202,7 +179,7 @@ def place_of(memories: FromClause) -> ColumnElement[int]:
     return func.coalesce(memories.c.place, -memories.c.seq * number(APART))
 
 
-def _hits(tables: Tables, asked: CTE, *, capped: bool) -> CTE:
+def _hits(tables: Tables, asked: CTE, name: str, *, capped: bool) -> CTE:
     """Every memory that holds a word, once for each word; with ``capped`` not all that hold a very frequent one."""
     memories = tables.memories.alias("m")
     # OFFSET keeps this a scan of the index for each word; joined freely, the planner may compute terms of all rows. The
@@ -220,19 +197,21 @@ def _hits(tables: Tables, asked: CTE, *, capped: bool) -> CTE:
     return (
         select(asked.c.g, found.c.seq, found.c.place)
         .select_from(asked.join(found, true()))
-        .cte("hits")
+        .cte(name)
         .prefix_with("MATERIALIZED")
     )
 
 
-def _weights(tables: Tables, asked: CTE, hits: CTE) -> CTE:
-    """The weight of each word, also of one that no memory holds, and whether its hits say where to look closely."""
+def _weights(tables: Tables, asked: CTE, of_thread: CTE, near: CTE | None) -> CTE:
+    """The weight of each word, also of one that no memory holds, and whether its hits say where to look closely.
+
+    ``weight`` is what it counts where it is found, ``whole`` what it would if it was not replaced by another.
+    """
     memories = tables.memories
     some = (
         select(number(1)).where(memories.c.namespace == text_parameter("namespace")).limit(number(_COUNTED))
     )
     total = select(func.count()).select_from(some.subquery("some")).scalar_subquery()
-    of_thread = _counted_by_thread(hits)
     of_word = (
         select(
             of_thread.c.g,
@@ -266,16 +245,20 @@ def _weights(tables: Tables, asked: CTE, hits: CTE) -> CTE:
         func.sum(held).over(order_by=rarest) <= number(2),
         hits_so_far - counted.c.holding < number_parameter("blocks"),
     )
+    counts: ColumnElement[Any] = weight
+    if near is not None:
+        of_misspelt = select(number(1)).where(near.c.g == counted.c.g).exists()
+        counts = weight * case((of_misspelt, float_parameter("typos")), else_=number(1))
     return (
-        select(counted.c.g, weight.label("weight"), leading.label("leading"))
+        select(counted.c.g, counts.label("weight"), weight.label("whole"), leading.label("leading"))
         .cte("weights")
         .prefix_with("MATERIALIZED")
     )
 
 
-def _counted_by_thread(hits: CTE) -> CTE:
+def _counted_by_thread(hits: CTE, name: str) -> CTE:
     thread = case((hits.c.place > number(0), hits.c.place.op(">>")(number(_THREAD_BITS)))).label("thread")
-    return select(hits.c.g, thread, func.count().label("holding")).group_by(hits.c.g, thread).cte("of_thread")
+    return select(hits.c.g, thread, func.count().label("holding")).group_by(hits.c.g, thread).cte(name)
 
 
 def _rarity(total: ColumnElement[Any], holding: ColumnElement[Any]) -> ColumnElement[float]:

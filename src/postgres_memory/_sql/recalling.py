@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 
 from ..embedding.protocol import Distance
+from .known_words import replacements
 from .lexical import (
     APART,
     LexicalLeg,
@@ -68,6 +69,7 @@ def recall_lexical(
     filtered: bool,
     distance: Distance | None,
     index: SpaceIndexShape | None,
+    typos: bool,
     shape: Shape,
 ) -> Select[Any]:
     """Select the memories that match ``shape``, best first, each with its score and parts.
@@ -75,9 +77,10 @@ def recall_lexical(
     First come those that hold a word of the query or stand near one that does; if they are fewer than the limit, others
     follow in insertion order. With a ``distance`` those nearest to the query's vector by it come in, too. ``complete``
     is false where only the most promising places were looked at, and others may hold something of the query,
-    and ``searched`` where there is no space to find the nearest in.
+    and ``searched`` where there is no space to find the nearest in. With ``typos`` ``misspelt`` are words of the query
+    that ``nearest`` were looked for in place of.
     """
-    leg = lexical_leg(tables, pruned=pruned, shape=shape if filtered else None)
+    leg = lexical_leg(tables, pruned=pruned, shape=shape if filtered else None, typos=typos)
     few = None if leg.matching is None else leg.matching.few
     found = _found(tables, leg, shape)
     similar = None
@@ -87,7 +90,8 @@ def recall_lexical(
     statement = _records(tables, _best(tables, _scores(leg, found, similar), found, shape))
     searched = false() if distance is None else readable_space(tables).is_not(None)
     complete = func.coalesce(leg.complete, true())
-    return statement.add_columns(complete.label("complete"), searched.label("searched"))
+    statement = statement.add_columns(complete.label("complete"), searched.label("searched"))
+    return statement if leg.near is None else statement.add_columns(*replacements(leg.near))
 
 
 def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
@@ -191,7 +195,7 @@ def _with_nearest(tables: Tables, found: CTE, near: CTE) -> CTE:
 
 def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
     """Apply what the memory itself is, then what the best one nearby in its thread lends it."""
-    total = select(func.sum(leg.weights.c.weight)).scalar_subquery()
+    total = select(func.sum(leg.weights.c.whole)).scalar_subquery()
     by_subject = case((found.c.subject == _named_subject(found), float_parameter("subject")), else_=number(1))
     length = found.c.length
     form = divided(length, func.greatest(length + float_parameter("brevity"), _one())) * case(

@@ -42,10 +42,11 @@ RELATION_TYPES = ("supports", "contradicts", "extends", "precedes", "follows", "
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Every table of one schema, and the schema pgvector lives in."""
+    """Every table of one schema, the schema pgvector lives in, and that of pg_trgm where the database has it."""
 
     schema: str
     extension_schema: str
+    trigram_schema: str | None
     metadata: MetaData
     memories: Table
     memory_hash_embeddings: Table
@@ -55,6 +56,7 @@ class Tables:
     idempotency_keys: Table
     write_tokens: Table
     namespace_settings: Table
+    known_words: Table
     embedding_spaces: Table
     memory_embeddings: Table
 
@@ -64,7 +66,7 @@ class Tables:
 
 
 @lru_cache(maxsize=64)
-def tables(schema: str, extension_schema: str) -> Tables:
+def tables(schema: str, extension_schema: str, trigram_schema: str | None = None) -> Tables:
     """Return the tables of ``schema``, their vectors typed in ``extension_schema``."""
     metadata = MetaData(schema=schema)
     memories = _memories(metadata, schema)
@@ -72,6 +74,7 @@ def tables(schema: str, extension_schema: str) -> Tables:
     return Tables(
         schema=schema,
         extension_schema=extension_schema,
+        trigram_schema=trigram_schema,
         metadata=metadata,
         memories=memories,
         memory_hash_embeddings=_memory_hash_embeddings(metadata, memories, extension_schema),
@@ -81,6 +84,7 @@ def tables(schema: str, extension_schema: str) -> Tables:
         idempotency_keys=_idempotency_keys(metadata),
         write_tokens=_write_tokens(metadata),
         namespace_settings=_namespace_settings(metadata),
+        known_words=_known_words(metadata),
         embedding_spaces=spaces,
         memory_embeddings=memory_embeddings(metadata, memories, spaces, extension_schema),
     )
@@ -382,4 +386,16 @@ def _namespace_settings(metadata: MetaData) -> Table:
         PrimaryKeyConstraint("namespace", name="namespace_settings_pkey"),
         CheckConstraint(_key_length("namespace"), name="namespace_settings_namespace_check"),
         CheckConstraint(_key_length("language"), name="namespace_settings_language_check"),
+    )
+
+
+def _known_words(metadata: MetaData) -> Table:
+    return Table(
+        "known_words",
+        metadata,
+        Column("namespace", Text, nullable=False),
+        Column("word", Text(collation="C"), nullable=False),
+        Column("memories", BigInteger, nullable=False),
+        PrimaryKeyConstraint("namespace", "word", name="known_words_pkey"),
+        CheckConstraint(_key_length("namespace"), name="known_words_namespace_check"),
     )

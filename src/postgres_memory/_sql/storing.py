@@ -6,6 +6,7 @@ from sqlalchemy import Delete, Insert, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
 from .embeddings import embedded_new
+from .known_words import forget_known_words
 from .locking import doomed
 from .parameters import counts_parameter, json_parameter, text_parameter
 from .places import language_of_namespace, next_place
@@ -44,9 +45,11 @@ def store_memory(tables: Tables, embedded: bool) -> Insert:
 
 @repeatable
 def clear_memories(tables: Tables) -> Delete:
-    """Delete every memory of a namespace."""
+    """Delete every memory of a namespace, and the words it was known to hold."""
     memories = tables.memories
     all_of_them = doomed(tables, memories.c.namespace == text_parameter("namespace"))
-    return delete(memories).where(
-        memories.c.namespace == text_parameter("namespace"), memories.c.seq == all_of_them.c.seq
+    return (
+        delete(memories)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == all_of_them.c.seq)
+        .add_cte(forget_known_words(tables).cte("known"))
     )

@@ -11,6 +11,9 @@ from .names import qualified
 #: How much of a content is indexed, in characters: what `to_tsvector` surely takes, whatever the letters.
 INDEXED_CHARACTERS = 65_536
 
+#: How many characters of each term are the mark of its namespace.
+MARK_LENGTH = 4
+
 #: Terms of the date come last, after the mark and this sign, which no lexeme begins with.
 DATE_SIGN = "@"
 
@@ -99,7 +102,8 @@ _MARKS = JOINING.replace(_BACKSLASH, 2 * _BACKSLASH) + "_"
 # Parts of joined words have a tsvector of their own, since one for all might be longer than a tsvector can be.
 _TERMS = f"""
 DECLARE
-  mark text COLLATE "C" := E'\\x01' || substr(encode(sha256(convert_to(namespace, 'UTF8')), 'base64'), 1, 4);
+  mark text COLLATE "C" :=
+    E'\\x01' || substr(encode(sha256(convert_to(namespace, 'UTF8')), 'base64'), 1, {MARK_LENGTH});
   indexed text COLLATE "C" := left(content, {INDEXED_CHARACTERS});
   parts text COLLATE "C";
   dated text := to_char(created_at AT TIME ZONE 'UTC', '"@"FMmonth "@"FMYYYY "@"FMDD "@"FMday');

@@ -1,10 +1,11 @@
-"""The verb that finds memories by what they are about, and the one that says in which language."""
+"""The verb that finds memories by what they are about, and those on the words it goes by."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from .._recall.recall import recall
+from .._writing.known_words import refresh_words
 from .._writing.language import set_language
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from .._recall.after import Reranker
     from ..filters import Filter
     from ..ranking import Preset, Ranking
-    from ..recall_records import Hits
+    from ..recall_records import Hits, KnownWords
 
 
 class RecallVerbs:
-    """`recall` and `set_language`."""
+    """`recall`, `set_language` and `refresh_words`."""
 
     _context: Context
 
@@ -85,3 +86,16 @@ class RecallVerbs:
         Raises InvalidValueError if the database has no such configuration.
         """
         return await set_language(self._context.on(connection), language)
+
+    async def refresh_words(self, *, connection: Connection | None = None) -> KnownWords:
+        """Count the words of this namespace's active memories anew, and return how many there are.
+
+        `recall` replaces a word of the query that no memory holds by the known words nearest to it, as a misspelt one;
+        nothing else depends on them. They are known from the last call on, whatever was written since: a newer word is
+        found if it is spelt right, and one that is gone leads to nothing. Call it after loading, and now and then. It
+        reads all active memories in one statement, while others read and write. `clear` forgets the words.
+
+        Where the database has no extension pg_trgm, words are counted and not compared; an object finds out when it is
+        opened.
+        """
+        return await refresh_words(self._context.on(connection))
