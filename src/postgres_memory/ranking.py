@@ -48,7 +48,7 @@ class Ranking:
     brevity: float = 10.0
     dates: bool = True
     forms: bool = True
-    typos: float = 0.5
+    typos: float = 0.7
     recency: tuple[float, timedelta] | None = None
     importance: float = 0.0
     confidence: float = 0.0

@@ -168,13 +168,9 @@ async def _by_words(
 
 
 def _read_as(row: Record) -> tuple[str, ...]:
-    """Say which words of the query were replaced, each by which, nearest first."""
-    nearest: dict[str, list[str]] = {}
-    for word, known in zip(row["misspelt"] or (), row["nearest"] or (), strict=True):
-        nearest.setdefault(word, []).append(f'"{known}"')
-    return tuple(
-        f'typos: no memory holds "{word}", read as {", ".join(known)}' for word, known in nearest.items()
-    )
+    """Say which words of the query were replaced, and by which."""
+    pairs = zip(row["misspelt"] or (), row["nearest"] or (), strict=True)
+    return tuple(f'typos: no memory holds "{word}", read as "{known}"' for word, known in pairs)
 
 
 def _searched(rows: list[Record], note: str, distance: str | None) -> str:

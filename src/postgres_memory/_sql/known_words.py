@@ -31,10 +31,9 @@ from .places import language_of_namespace
 from .schema import Tables
 from .term_functions import MARK_LENGTH
 
-#: So similar a known word must be to replace another one, by the share of their trigrams that both have, and so many
-#: replace it at the most.
+#: So similar a known word must be to replace another one, by the share of their trigrams that both have. The nearest
+#: alone does: with two or three, less was found.
 LEAST_SIMILARITY = 0.3
-MOST_NEAREST = 3
 #: A word of fewer letters has too many others near it, one of more is none.
 _SHORTEST, _LONGEST = 4, 40
 #: Words that differ more in their lengths are not compared, nor are those that begin with neither the first nor the
@@ -123,7 +122,7 @@ def _forget(tables: Tables, condition: ColumnElement[bool]) -> Delete:
 
 
 def nearest_words(tables: Tables, asked: CTE, held: CTE) -> CTE:
-    """The known words nearest to each word of the query that no memory holds: ``g``, ``word``, ``known``, ``alike``.
+    """The known word nearest to each word of the query that no memory holds: ``g``, ``word``, ``known``.
 
     ``held`` has the words ``g`` that some memory holds.
     """
@@ -155,11 +154,11 @@ def nearest_words(tables: Tables, asked: CTE, held: CTE) -> CTE:
             alike >= literal_column(str(LEAST_SIMILARITY)),
         )
         .order_by(alike.desc(), known.c.memories.desc(), known.c.word)
-        .limit(_number(MOST_NEAREST))
+        .limit(_number(1))
         .lateral("near")
     )
     return (
-        select(unknown.c.g, unknown.c.word, near.c.word.label("known"), near.c.alike)
+        select(unknown.c.g, unknown.c.word, near.c.word.label("known"))
         .select_from(unknown.join(near, true()))
         .cte("nearest_words")
         .prefix_with("MATERIALIZED")
@@ -208,7 +207,7 @@ def terms_of_nearest(tables: Tables, near: CTE) -> CTE:
 
 def replacements(near: CTE) -> list[ColumnElement[Any]]:
     """Return the words that were replaced and those that replaced them, as two arrays."""
-    order = (near.c.g, near.c.alike.desc(), near.c.known)
+    order = (near.c.g, near.c.word)
     arrays = (
         func.array_agg(aggregate_order_by(near.c[name], *order), type_=ARRAY(Text()))
         for name in ("word", "known")

@@ -101,11 +101,13 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class LexicalLeg:
-    """The ``weights`` of the words, and places with their ``score``; ``complete`` says whether all were looked for.
+    """The ``hits`` of the words, their ``weights``, and places with their ``score``.
 
-    ``near`` has the known words that replace misspelt ones, if they are looked for.
+    ``complete`` says whether all places were looked for. ``near`` has the known words that replace misspelt ones, if
+    they are looked for.
     """
 
+    hits: CTE
     weights: CTE
     scored: CTE
     complete: ColumnElement[bool]
@@ -134,7 +136,7 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None, typos: boo
         of_thread = union_all(select(of_thread), select(of_more)).cte("of_thread_of_all")
     weights = _weights(tables, asked, of_thread, near)
     if not pruned:
-        return LexicalLeg(weights, _scored(_near(tables, hits, None), weights, None), true(), near=near)
+        return LexicalLeg(hits, weights, _scored(_near(tables, hits, None), weights, None), true(), near=near)
     blocks = _best_blocks(hits, weights)
     complete: ColumnElement[bool] = select(func.bool_and(weights.c.leading)).scalar_subquery()
     matching = None
@@ -144,7 +146,7 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None, typos: boo
         blocks = union_all(of_few, select(blocks.c.block).where(~matching.few)).cte("blocks_with_filter")
         complete = matching.few
     scored = _scored(_near(tables, hits, blocks), weights, blocks)
-    return LexicalLeg(weights, scored, complete, matching, near)
+    return LexicalLeg(hits, weights, scored, complete, matching, near)
 
 
 def _matching(tables: Tables, shape: Shape) -> Matching:

@@ -48,6 +48,7 @@ from .searching import ranked_by_hash
 from .similar import nearest, similarities
 from .space_index import SpaceIndexShape
 from .spaces import readable_space
+from .twins import by_memory
 
 #: How far in its thread a memory lends its score to others.
 NEARBY = 12
@@ -82,7 +83,7 @@ def recall_lexical(
     """
     leg = lexical_leg(tables, pruned=pruned, shape=shape if filtered else None, typos=typos)
     few = None if leg.matching is None else leg.matching.few
-    found = _found(tables, leg, shape)
+    found = by_memory(tables, leg, _found(tables, leg, shape))
     similar = None
     if distance is not None:
         found = _with_nearest(tables, found, nearest(tables, distance, shape, index, few))
