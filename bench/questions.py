@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
+import string
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,6 +68,32 @@ class Conversation:
         turns = [replace(turn, thread=None, subject=None, created_at=_NO_DATE) for turn in self.turns]
         random.Random(seed).shuffle(turns)
         return replace(self, turns=tuple(turns))
+
+    def mistyped(self, share: float, chance: random.Random) -> Conversation:
+        """Return the same with typing errors in its questions."""
+        questions = (
+            replace(asked, question=mistyped(asked.question, share, chance)) for asked in self.questions
+        )
+        return replace(self, questions=tuple(questions))
+
+
+def mistyped(question: str, share: float, chance: random.Random) -> str:
+    """Return a question with a typing error in that share of its words of four letters and more.
+
+    Two letters are swapped, one is left out, put in, or another one; seldom the first.
+    """
+
+    def error(found: re.Match[str]) -> str:
+        word = found[0]
+        if chance.random() >= share:
+            return word
+        place = chance.randrange(1, len(word) - 1) if chance.random() < 0.9 else 0
+        before, here, behind = word[:place], word[place], word[place + 1 :]
+        other = chance.choice(string.ascii_lowercase)
+        forms = (before + behind[0] + here + behind[1:], before + behind, before + other + here + behind)
+        return chance.choice((*forms, before + other + behind))
+
+    return re.sub(r"[A-Za-z]{4,}", error, question)
 
 
 def together(conversations: Sequence[Conversation]) -> Conversation:

@@ -4,6 +4,7 @@ python bench/recall.py                                  # the notes of an agent 
 python bench/recall.py --folder FOLDER --data NAME      # any other data set of that form
 python bench/recall.py --shuffled                       # as unrelated facts: no threads, subjects, dates
 python bench/recall.py --model                          # also the vectors of a local model (see README.md)
+python bench/recall.py --mistyped 0.2                   # with typing errors in a fifth of the longer words
 python bench/recall.py --latency
 """
 
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import functools
 import itertools
+import random
 import statistics
 import sys
 import time
@@ -41,7 +43,10 @@ RANKINGS = {
     "- brevity": Ranking(brevity=0),
     "- dates": Ranking(dates=False),
     "- forms": Ranking(forms=False),
-    "words only": Ranking(context=0, subject=1, thread=0, question=1, brevity=0, dates=False, forms=False),
+    "- typos": Ranking(typos=0),
+    "words only": Ranking(
+        context=0, subject=1, thread=0, question=1, brevity=0, dates=False, forms=False, typos=0
+    ),
 }
 RESAMPLES, SEED = 2_000, 0
 SIZES = (1_000, 15_000, 60_000)
@@ -138,6 +143,7 @@ async def quality(arguments: argparse.Namespace, conversations: list[Conversatio
     outcome = Outcome({}, [])
     async with database() as dsn:
         connection = await asyncpg.connect(dsn)
+        await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
         for conversation in conversations:
             memory = PostgresMemory(
                 dsn,
@@ -150,6 +156,7 @@ async def quality(arguments: argparse.Namespace, conversations: list[Conversatio
             async with memory:
                 for turn in conversation.turns:
                     await memory.add(**turn.item())
+                await memory.refresh_words()
                 await connection.execute("VACUUM ANALYZE")
                 rankers: dict[str, Ranker] = {
                     "hash search": recalled(memory, "hash"),
@@ -263,6 +270,9 @@ def main() -> None:
     )
     parser.add_argument("--without", nargs="*", default=["adversarial"], help="categories to leave out")
     parser.add_argument("--shuffled", action="store_true", help="no order, threads, subjects and dates")
+    parser.add_argument(
+        "--mistyped", type=float, metavar="SHARE", help="typing errors in that share of the longer words"
+    )
     parser.add_argument("--together", action="store_true", help="all conversations in one namespace")
     parser.add_argument("--model", action="store_true", help="also rank by the vectors of a local model")
     parser.add_argument(
@@ -276,6 +286,9 @@ def main() -> None:
     conversations = read_conversations(arguments.folder, arguments.data, arguments.without)
     if arguments.shuffled:
         conversations = [conversation.shuffled(SEED) for conversation in conversations]
+    if arguments.mistyped:
+        chance = random.Random(SEED)
+        conversations = [conversation.mistyped(arguments.mistyped, chance) for conversation in conversations]
     if arguments.together:
         conversations = [together(conversations)]
     if arguments.latency:

@@ -10,6 +10,7 @@ import pytest
 
 from postgres_memory import KnownWords, PostgresMemory, Ranking
 from postgres_memory.errors import InvalidValueError
+from postgres_memory.postgres import Verbs
 from tests.conftest import Database
 
 NOTES = {
@@ -41,8 +42,8 @@ async def memory(
         yield opened
 
 
-async def ids(memory: PostgresMemory, query: str, **options: float) -> list[str]:
-    hits = await memory.recall(query, min_score=0.01, ranking=Ranking(**options))
+async def ids(memory: Verbs, query: str, typos: float = 0.7) -> list[str]:
+    hits = await memory.recall(query, min_score=0.01, ranking=Ranking(typos=typos))
     return [hit.record.id for hit in hits]
 
 
@@ -67,9 +68,8 @@ async def test_reads_a_misspelt_word_as_the_nearest(memory: PostgresMemory, quer
 
 async def test_counts_words(memory: PostgresMemory, connection: asyncpg.Connection[asyncpg.Record]) -> None:
     counts = await memory.refresh_words()
-    stored = dict(
-        await connection.fetch("SELECT word, memories FROM memory.known_words WHERE namespace = 'default'")
-    )
+    rows = await connection.fetch("SELECT word, memories FROM memory.known_words WHERE namespace = 'default'")
+    stored: dict[str, int] = {row["word"]: row["memories"] for row in rows}
     assert stored["valve"] == 2
     assert stored["plumber"] == 1
     assert not {"on", "@monday", "2"} & set(stored)

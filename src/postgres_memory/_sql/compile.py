@@ -69,7 +69,7 @@ _MOST_STATEMENTS = 512
 class Catalog:
     """The statements of one schema, each compiled once per builder and shape; those used last are kept."""
 
-    def __init__(self, schema: str, extension_schema: str, trigram_schema: str | None) -> None:
+    def __init__(self, schema: str, extension_schema: str, trigram_schema: str | None = None) -> None:
         self.tables = tables(schema, extension_schema, trigram_schema)
         # Threads may share a catalog: this cache, unlike one by hand, is safe for that.
         self.statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._statement)
@@ -104,7 +104,7 @@ class Catalog:
 
 
 @lru_cache(maxsize=64)
-def catalog(schema: str, extension_schema: str, trigram_schema: str | None) -> Catalog:
+def catalog(schema: str, extension_schema: str, trigram_schema: str | None = None) -> Catalog:
     """Return the catalog of a schema: one for all objects of the process, so that each statement is compiled once."""
     return Catalog(schema, extension_schema, trigram_schema)
 

@@ -28,6 +28,7 @@ from .asked import given_words, terms_of_word
 from .calls import similarity
 from .parameters import text_parameter
 from .places import language_of_namespace
+from .repeating import repeatable
 from .schema import Tables
 from .term_functions import MARK_LENGTH
 
@@ -57,6 +58,7 @@ def _unmarked(term: ColumnElement[Any]) -> ColumnElement[str]:
     return func.substr(term, _number(MARK_LENGTH + 1), type_=Text())
 
 
+@repeatable
 def refresh_known_words(tables: Tables) -> Select[Any]:
     """Count the words of the active memories; return how many there are, how many are new and how many are gone."""
     memories, known = tables.memories, tables.known_words
