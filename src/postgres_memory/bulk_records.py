@@ -47,6 +47,7 @@ class Erased:
     embeddings: int = 0
     messages: int = 0
     idempotency_keys: int = 0
+    known_words: int = 0
     settings: int = 0
     spaces: int = 0
     write_tokens: int = 0

@@ -56,6 +56,7 @@ async def furnish(database: Database, namespace: str) -> PostgresMemory:
     await memory.relate("ana-2", "ben-2", "supports")
     await memory.supersede("ben-3", "newer", permissions=MemoryPermissions("ben"))
     await memory.set_language("german")
+    await memory.refresh_words()
     await memory.get("ana-0")
     async with PostgresSession(database.dsn, "talk", namespace=namespace) as session:
         await session.add_messages([{"n": number} for number in range(5)])
@@ -84,6 +85,7 @@ async def test_nothing_of_a_namespace_is_left(
     assert erased.messages == 5
     assert erased.idempotency_keys == 2
     assert (erased.settings, erased.spaces) == (1, 1)
+    assert erased.known_words == before["known_words"]
     assert len(seen) > 6
     assert seen[-1] == erased
     assert await memory.erase("one") == Erased()

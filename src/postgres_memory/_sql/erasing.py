@@ -15,6 +15,7 @@ from .write_tokens import marked
 OWNED = {"session_messages": "messages", "idempotency_keys": "idempotency_keys"}
 #: What a namespace has, in the order of deletion.
 TABLES = OWNED | {
+    "known_words": "known_words",
     "namespace_settings": "settings",
     "embedding_spaces": "spaces",
     "write_tokens": "write_tokens",

@@ -26,9 +26,10 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from .names import qualified, quote
+from .namespace_tables import key_length, known_words, namespace_settings, write_tokens
 from .space_tables import embedding_spaces, memory_embeddings
 from .types import QualifiedVector
 
@@ -82,9 +83,9 @@ def tables(schema: str, extension_schema: str, trigram_schema: str | None = None
         memory_relations=_memory_relations(metadata, memories),
         session_messages=_session_messages(metadata),
         idempotency_keys=_idempotency_keys(metadata),
-        write_tokens=_write_tokens(metadata),
-        namespace_settings=_namespace_settings(metadata),
-        known_words=_known_words(metadata),
+        write_tokens=write_tokens(metadata),
+        namespace_settings=namespace_settings(metadata),
+        known_words=known_words(metadata),
         embedding_spaces=spaces,
         memory_embeddings=memory_embeddings(metadata, memories, spaces, extension_schema),
     )
@@ -96,10 +97,6 @@ def _one_of(column: str, values: tuple[str, ...]) -> str:
 
 def _between_0_and_1(column: str) -> str:
     return f"{column} BETWEEN 0 AND 1"
-
-
-def _key_length(column: str) -> str:
-    return f"octet_length({column}) BETWEEN 1 AND 255"
 
 
 def _keys(*columns: str) -> str:
@@ -149,8 +146,8 @@ def _memories(metadata: MetaData, schema: str) -> Table:
         PrimaryKeyConstraint("namespace", "id", name="memories_pkey"),
         UniqueConstraint("namespace", "seq", name="memories_seq_key"),
         # An INSERT of one row pays for reading each check: of those that came later, one holds for many columns.
-        CheckConstraint(_key_length("namespace"), name="memories_namespace_check"),
-        CheckConstraint(_key_length("id"), name="memories_id_check"),
+        CheckConstraint(key_length("namespace"), name="memories_namespace_check"),
+        CheckConstraint(key_length("id"), name="memories_id_check"),
         CheckConstraint(
             f"octet_length(owner) <= 255 AND {_keys('thread_id', 'session_id')}",
             name="memories_keys_check",
@@ -336,8 +333,8 @@ def _session_messages(metadata: MetaData) -> Table:
         Column("readers", ARRAY(Text), nullable=False, server_default=none),
         Column("writers", ARRAY(Text), nullable=False, server_default=none),
         PrimaryKeyConstraint("namespace", "session_id", "seq", name="session_messages_pkey"),
-        CheckConstraint(_key_length("namespace"), name="session_messages_namespace_check"),
-        CheckConstraint(_key_length("session_id"), name="session_messages_session_id_check"),
+        CheckConstraint(key_length("namespace"), name="session_messages_namespace_check"),
+        CheckConstraint(key_length("session_id"), name="session_messages_session_id_check"),
         CheckConstraint("octet_length(owner) <= 255", name="session_messages_owner_check"),
         CheckConstraint(_names("readers || writers"), name="session_messages_names_check"),
         CheckConstraint(_times("created_at"), name="session_messages_created_at_check"),
@@ -357,45 +354,8 @@ def _idempotency_keys(metadata: MetaData) -> Table:
         Column("payload", LargeBinary, nullable=False),
         Column("expires_at", DateTime(timezone=True), nullable=False),
         PrimaryKeyConstraint("namespace", "owner", "key", name="idempotency_keys_pkey"),
-        CheckConstraint(_key_length("key"), name="idempotency_keys_key_check"),
+        CheckConstraint(key_length("key"), name="idempotency_keys_key_check"),
         CheckConstraint(_keys("namespace", "owner", "memory_id"), name="idempotency_keys_keys_check"),
         CheckConstraint("isfinite(expires_at)", name="idempotency_keys_expires_at_check"),
         Index("idempotency_keys_expires_at_idx", "namespace", "expires_at"),
-    )
-
-
-def _write_tokens(metadata: MetaData) -> Table:
-    """Remember what committed, until nobody asks any more. A token begins with its time: old ones are together."""
-    return Table(
-        "write_tokens",
-        metadata,
-        Column("namespace", Text, nullable=False),
-        Column("token", UUID, nullable=False),
-        Column("changed", BigInteger, nullable=False, server_default=text("0")),
-        PrimaryKeyConstraint("namespace", "token", name="write_tokens_pkey"),
-        CheckConstraint(_key_length("namespace"), name="write_tokens_namespace_check"),
-    )
-
-
-def _namespace_settings(metadata: MetaData) -> Table:
-    return Table(
-        "namespace_settings",
-        metadata,
-        Column("namespace", Text, nullable=False),
-        Column("language", Text, nullable=False, server_default=text("'english'")),
-        PrimaryKeyConstraint("namespace", name="namespace_settings_pkey"),
-        CheckConstraint(_key_length("namespace"), name="namespace_settings_namespace_check"),
-        CheckConstraint(_key_length("language"), name="namespace_settings_language_check"),
-    )
-
-
-def _known_words(metadata: MetaData) -> Table:
-    return Table(
-        "known_words",
-        metadata,
-        Column("namespace", Text, nullable=False),
-        Column("word", Text(collation="C"), nullable=False),
-        Column("memories", BigInteger, nullable=False),
-        PrimaryKeyConstraint("namespace", "word", name="known_words_pkey"),
-        CheckConstraint(_key_length("namespace"), name="known_words_namespace_check"),
     )

@@ -46,10 +46,10 @@ class OperationVerbs:
     ) -> Erased:
         """Delete every trace of this namespace, or of a principal in it, and return how much that was.
 
-        ``namespace`` repeats the name of this object's, so that nobody erases another one by mistake: its memories with
-        their versions, access counts, relations and embeddings, the messages of its sessions, idempotency keys,
-        settings, embedding spaces and write tokens. With ``principal``: what that principal owns of memories, messages
-        and idempotency keys; and its name is taken from the readers and writers of others'.
+        ``namespace`` repeats the name of this object's, so that nobody erases another one by mistake: its memories
+        with their versions, access counts, relations and embeddings, the messages of its sessions, idempotency keys,
+        known words, settings, embedding spaces and write tokens. With ``principal``: what that principal owns of
+        memories, messages and idempotency keys; and its name is taken from the readers and writers of others'.
 
         Deletes ``batch_size`` rows at a time, each batch in a transaction of its own, so that others wait for none of
         them for long; ``progress`` is called with the counts after each. If it is interrupted, call it again: the
