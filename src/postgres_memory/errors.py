@@ -128,6 +128,12 @@ class EmbedderError(PostgresMemoryError):
         self.space = space
         self.problem = problem
 
+    @property
+    def without_words(self) -> str:
+        """What a log may hold: the kind of error, and not what an embedder says, which may repeat what it was given."""
+        cause = self if self.__cause__ is None else self.__cause__
+        return f"embedding space {self.space!r}: {type(cause).__name__}"
+
 
 class InvalidEmbeddingError(EmbedderError):
     """The embedder returned what cannot be stored: not one vector per text, other dimensions, a NaN."""

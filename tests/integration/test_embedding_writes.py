@@ -93,7 +93,8 @@ async def test_an_embedder_that_fails_loses_nothing(
     embedder.fails = lambda _: True
     with caplog.at_level(logging.WARNING, logger="postgres_memory"):
         await write_each_way(memory)
-    assert "embedding space 'words': the embedder failed: RuntimeError: the model is away" in caplog.text
+    assert "embedding space 'words': RuntimeError" in caplog.text
+    assert "the model is away" not in caplog.text
     found = await embeddings(database)
     assert len(found) == 7
     assert set(found.values()) == {None}

@@ -202,7 +202,8 @@ async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[f
     try:
         vector = await embedder.embed_query(text)
     except EmbedderError as error:
-        _logger.warning("recall ranks without vectors: %s", error)
+        _logger.warning("recall ranks without vectors: %s", error.without_words)
+        _logger.debug("the embedder failed: %s", error)
         return None, f"vector: left out, {error}"
     if len(vector) != space.dimensions:
         held = f"space {embedder.space!r} holds vectors of {space.dimensions} dimensions"

@@ -50,7 +50,8 @@ async def vectors_of(context: Context, contents: Sequence[str]) -> Vectors | Non
     except InvalidEmbeddingError:
         raise
     except EmbedderError as error:
-        _logger.warning("%d memories wait for embed_pending(): %s", len(contents), error)
+        _logger.warning("%d memories wait for embed_pending(): %s", len(contents), error.without_words)
+        _logger.debug("the embedder failed: %s", error)
         return None
     await register(context, embedder)
     return rows
