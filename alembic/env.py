@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from alembic import context
+from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy import Connection
 
 from postgres_memory._sql.schema import tables
-from postgres_memory.config import check_schema, dsn_from_environment
+from postgres_memory.config import check_schema, dsn_from_environment, migration_dsn_from_environment
 from postgres_memory.errors import ConfigurationError, PostgresMemoryError
 from postgres_memory.migrations import (
     check_known,
+    check_turn,
     escaped,
     explained,
     extension_schema_of,
@@ -49,9 +51,11 @@ def run_offline(schema: str, extension_schema: str) -> None:
 
 async def run_online(schema: str, extension_schema: str) -> None:
     """Run on the database that the environment names."""
-    dsn = dsn_from_environment()
+    dsn = migration_dsn_from_environment() or dsn_from_environment()
     if dsn is None:
-        raise ConfigurationError("no database: set POSTGRES_MEMORY_DSN or DATABASE_URL")
+        raise ConfigurationError(
+            "no database: set POSTGRES_MEMORY_MIGRATION_DSN, POSTGRES_MEMORY_DSN or DATABASE_URL"
+        )
     with explained(schema):
         async with migration_connection(dsn) as connection:
             await connection.run_sync(run_revisions, schema, extension_schema)
@@ -86,9 +90,16 @@ def configure(schema: str, extension_schema: str, connection: Connection | None)
         include_object=comparable,
         compare_type=compare_type,
         transaction_per_migration=True,
+        on_version_apply=check_before_commit,
         schema=schema,
         extension_schema=extension_schema,
     )
+
+
+def check_before_commit(ctx: MigrationContext, **_: object) -> None:
+    """Keep a revision from being committed after the lock was lost. It is called inside its transaction."""
+    if ctx.connection is not None:
+        check_turn(ctx.connection)
 
 
 def comparable(_object: object, name: str | None, kind: str, _found: bool, _other: object) -> bool:

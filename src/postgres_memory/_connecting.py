@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ._database import Database
 from ._pooling import PoolOptions
-from .config import Dsn, check_schema, dsn_from_environment, parse_dsn
+from .config import Dsn, check_schema, dsn_from_environment, migration_dsn_from_environment, parse_dsn
 from .errors import ConfigurationError, InvalidTypeError, UsageError
 
 if TYPE_CHECKING:
@@ -22,13 +22,17 @@ RETRY_FOR = 15.0
 
 @dataclass(slots=True)
 class Connecting:
-    """One way to the database. ``source`` describes it without a password."""
+    """One way to the database. ``source`` describes it without a password.
+
+    ``migration_dsn`` leads to the server itself, where ``dsn`` or ``pool`` lead to a pooler before it.
+    """
 
     schema: str
     dsn: Dsn | None
     pool: Pool | None
     options: PoolOptions
     retry_for: float = RETRY_FOR
+    migration_dsn: Dsn | None = None
     server: EmbeddedServer | None = None
     database: Database[Catalog] = field(init=False)
 
@@ -36,6 +40,7 @@ class Connecting:
         self.database = Database(
             pool=self.pool,
             find_dsn=self.find_dsn,
+            find_direct_dsn=self.find_direct_dsn,
             on_open=self._check_schema,
             on_close=self._stop_server,
             options=self.options,
@@ -59,6 +64,10 @@ class Connecting:
             self.dsn = dsn
         return self.dsn
 
+    def find_direct_dsn(self) -> Dsn | None:
+        """Return the DSN for migrations that was given, or the environment's, if either names one."""
+        return self.migration_dsn or migration_dsn_from_environment()
+
     async def _start_server(self) -> Dsn:
         from ._embedded import EmbeddedServer, binaries
 
@@ -78,14 +87,15 @@ class Connecting:
             await self.server.stop()
 
     async def migrate(self) -> str:
-        """Migrate the database that `find_dsn` names, on a connection of its own."""
+        """Migrate the database that `find_direct_dsn`, or else `find_dsn` names, on a connection of its own."""
         self.database.refuse_if_closed()
-        if self.pool is not None:
+        direct = self.find_direct_dsn()
+        if self.pool is not None and direct is None:
             raise UsageError(
                 "migrate() needs a DSN of its own: migrating on a borrowed pool would hold one of its connections; "
-                "use PostgresMemory(dsn).migrate() or the command postgres-memory migrate"
+                "give migration_dsn=, or use PostgresMemory(dsn).migrate() or the command postgres-memory migrate"
             )
-        return await self._migrate(await self.find_dsn())
+        return await self._migrate(direct or await self.find_dsn())
 
     async def _migrate(self, dsn: Dsn) -> str:
         from .migrations import migrate
@@ -100,14 +110,19 @@ class Connecting:
 
 
 def connect(
-    dsn: str | Pool | None, schema: str, options: PoolOptions, retry_for: float = RETRY_FOR
+    dsn: str | Pool | None,
+    schema: str,
+    options: PoolOptions,
+    retry_for: float = RETRY_FOR,
+    migration_dsn: str | None = None,
 ) -> Connecting:
     """Return the way to what ``dsn`` names. Opens nothing."""
     check_schema(schema)
+    direct = None if migration_dsn is None else parse_dsn(migration_dsn, "migration_dsn")
     if dsn is None:
-        return Connecting(schema, None, None, options, retry_for)
+        return Connecting(schema, None, None, options, retry_for, direct)
     if isinstance(dsn, str):
-        return Connecting(schema, parse_dsn(dsn), None, options, retry_for)
+        return Connecting(schema, parse_dsn(dsn), None, options, retry_for, direct)
     if not hasattr(dsn, "acquire") or not hasattr(dsn, "release"):
         raise InvalidTypeError("dsn", f"must be a str, an asyncpg pool or None, not {type(dsn).__name__}")
-    return Connecting(schema, None, dsn, options, retry_for)
+    return Connecting(schema, None, dsn, options, retry_for, direct)

@@ -15,6 +15,7 @@ import asyncpg
 from ._driver_errors import DRIVER_ERRORS, translate, translated
 from ._pooling import Lending, PoolCounts, PoolOptions
 from ._retrying import persistent, unknown
+from ._route import connect, create_pool, is_direct
 from ._transactions import READ_ONLY, TRANSACTION, CommitLostError, ended, executed, savepoint
 from .config import Dsn
 from .errors import (
@@ -57,7 +58,8 @@ OpenedT = TypeVar("OpenedT", bound=Opened)
 class Database(Generic[OpenedT]):
     """One pool, opened at the first use on the running event loop.
 
-    ``find_dsn`` names the database when it opens; with a ``pool`` given, that one is borrowed and never closed.
+    ``find_dsn`` names the database when it opens, ``find_direct_dsn`` the way to it past a pooler, if any; with a
+    ``pool`` given, that one is borrowed and never closed.
     ``on_open`` runs once on the first connection; what it returns is `opened`, for the statements that follow.
     """
 
@@ -66,6 +68,7 @@ class Database(Generic[OpenedT]):
         *,
         pool: Pool | None,
         find_dsn: Callable[[], Awaitable[Dsn]],
+        find_direct_dsn: Callable[[], Dsn | None],
         on_open: Callable[[Connection], Awaitable[OpenedT]],
         on_close: Callable[[], Awaitable[None]],
         options: PoolOptions,
@@ -75,6 +78,7 @@ class Database(Generic[OpenedT]):
         self.retry_for = retry_for
         self._borrowed = pool
         self._find_dsn = find_dsn
+        self._find_direct_dsn = find_direct_dsn
         self._on_open = on_open
         self._on_close = on_close
         self._options = options
@@ -135,16 +139,7 @@ class Database(Generic[OpenedT]):
         dsn = await self._find_dsn()
         # Not chained: the driver's message about a DSN may repeat a part of the password.
         with translated(), suppress(ValueError):
-            return await asyncpg.create_pool(
-                dsn.value,
-                min_size=self._options.min_size,
-                max_size=self._options.max_size,
-                timeout=self._options.connect_timeout,
-                command_timeout=self._options.statement_timeout,
-                # The reset query costs a round trip per call. Nothing of ours outlives a transaction, so there
-                # is nothing to reset.
-                reset=_no_reset,
-            )
+            return await create_pool(dsn, self._options)
         raise unreadable(dsn)
 
     async def close(self) -> None:
@@ -241,26 +236,36 @@ class Database(Generic[OpenedT]):
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Connection]:
-        """Lend a connection for long work under settings of its own: a new one, or one of a borrowed pool."""
+        """Lend a connection for long work in a session of its own: a new one, or one of a borrowed pool.
+
+        Raises ConfigurationError where it leads to a pooler, which gives no session to a single client.
+        """
         await self.opened()
-        lending = self._lent_from()
-        async with lending.lent("long work") if lending.borrowed else self._single() as connection:
+        lending, direct = self._lent_from(), self._find_direct_dsn()
+        borrows = lending.borrowed and direct is None
+        async with lending.lent("long work") if borrows else self._single(direct) as connection:
+            with translated():
+                if not await is_direct(connection):
+                    raise ConfigurationError(
+                        "this needs a session of the server's own, and there is a pooler in between: name the server "
+                        "itself in migration_dsn= or POSTGRES_MEMORY_MIGRATION_DSN"
+                    )
             yield connection
 
     @asynccontextmanager
-    async def _single(self) -> AsyncIterator[Connection]:
-        single = await self._connect()
+    async def _single(self, dsn: Dsn | None = None) -> AsyncIterator[Connection]:
+        single = await self._connect(dsn)
         try:
             yield single
         finally:
             with suppress(*DRIVER_ERRORS):
                 await single.close()
 
-    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+    async def _connect(self, dsn: Dsn | None) -> asyncpg.Connection[asyncpg.Record]:
         self.refuse_if_closed()
-        dsn = await self._find_dsn()
+        dsn = dsn or await self._find_dsn()
         with translated(), suppress(ValueError):
-            return await asyncpg.connect(dsn.value, timeout=self._options.connect_timeout)
+            return await connect(dsn, timeout=self._options.connect_timeout)
         raise unreadable(dsn)
 
     def pool_counts(self) -> PoolCounts | None:
@@ -339,7 +344,3 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 def unreadable(dsn: Dsn) -> ConfigurationError:
     """Return the error for a DSN that the driver cannot read."""
     return ConfigurationError(f"the DSN {dsn} cannot be read; is every special character percent-encoded?")
-
-
-async def _no_reset(_: object) -> None:
-    """Reset nothing."""

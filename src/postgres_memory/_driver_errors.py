@@ -23,6 +23,8 @@ _UNAVAILABLE = {"57P01", "57P02", "57P03", "53300"}
 #: Said to who wants a session, before there is one.
 _NOT_LET_IN = {"57P03", "53300"}
 _NO_SUCH_TABLE = {"42P01", "3F000"}
+#: A prepared statement that is not there, or is there already: a pooler gave it to another server connection.
+_MIXED_UP = {"26000", "42P05"}
 
 
 @contextmanager
@@ -50,6 +52,8 @@ def translate(error: Exception) -> PostgresMemoryError:
         return _of_the_connection(error)
     code = error.sqlstate or ""
     message = f"{error.args[0] if error.args else type(error).__name__} (SQLSTATE {code})"
+    if code in _MIXED_UP:
+        message += "; is there a pooler in between? A pool to borrow is then made with statement_cache_size=0"
     if code in _NO_SUCH_TABLE:
         return NotMigratedError(f"{message}; run: postgres-memory migrate", schema="")
     if code == "57014":

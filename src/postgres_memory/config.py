@@ -13,6 +13,9 @@ from .errors import ConfigurationError, InvalidTypeError, InvalidValueError
 #: Environment variables that may name the database, in the order they are asked.
 DSN_VARIABLES = ("POSTGRES_MEMORY_DSN", "DATABASE_URL")
 
+#: The environment variable that names the same database for what a pooler is in the way of.
+MIGRATION_DSN_VARIABLE = "POSTGRES_MEMORY_MIGRATION_DSN"
+
 _SCHEMES = {
     "postgresql": "postgresql",
     "postgres": "postgresql",
@@ -99,6 +102,12 @@ def dsn_from_environment() -> Dsn | None:
         if value:
             return parse_dsn(value, variable)
     return None
+
+
+def migration_dsn_from_environment() -> Dsn | None:
+    """Return the DSN for migrations that the environment names, or None."""
+    value = os.environ.get(MIGRATION_DSN_VARIABLE)
+    return parse_dsn(value, MIGRATION_DSN_VARIABLE) if value else None
 
 
 def check_schema(value: object, argument: str = "schema") -> str:

@@ -6,9 +6,8 @@ The revisions are in the top-level folder ``alembic/`` and ship in the wheel as 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +16,16 @@ from uuid import uuid4
 import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, translate
+from ._migration_turn import HOLDS_LOCK, POLL, database_turn
 from ._sql.names import quote
 from ._sql.schema_version import MINIMUM_SERVER, MINIMUM_VECTOR, REVISION
-from .config import Dsn, check_schema, dsn_from_environment
+from .config import (
+    MIGRATION_DSN_VARIABLE,
+    Dsn,
+    check_schema,
+    dsn_from_environment,
+    migration_dsn_from_environment,
+)
 from .errors import (
     ConfigurationError,
     DatabaseUnavailableError,
@@ -38,8 +44,6 @@ if TYPE_CHECKING:
 
     from ._pooling import Connection
 
-_POLL_SECONDS = 0.1
-_CLOSE_SECONDS = 10.0
 _NO_SUCH_TABLE = ("42P01", "3F000")
 _NO_RIGHT = "42501"
 _SCHEMA_OF_EXTENSION = (
@@ -47,8 +51,8 @@ _SCHEMA_OF_EXTENSION = (
     "WHERE extname"
 )
 
-#: Advisory locks are numbers, each database's apart.
-_LOCK_KEY = int.from_bytes(hashlib.sha256(b"postgres-memory migrate").digest()[:8], "big", signed=True)
+#: Where a connection says whose turn to migrate it is.
+_TURN = "postgres_memory_turn"
 _ALEMBIC = threading.Lock()
 
 
@@ -97,10 +101,10 @@ async def migrate(
     Cancelling stops it: the revision under way is rolled back, those before it stay. ``extension_schema`` is where the
     extension is created if the database does not have it yet. Raises MigrationError, which says what to do.
     """
-    found = dsn or dsn_from_environment()
+    found = dsn or migration_dsn_from_environment() or dsn_from_environment()
     if found is None:
         raise ConfigurationError(
-            "no database to migrate: pass a DSN, or set POSTGRES_MEMORY_DSN or DATABASE_URL"
+            f"no database to migrate: pass a DSN, or set {MIGRATION_DSN_VARIABLE}, POSTGRES_MEMORY_DSN or DATABASE_URL"
         )
     # Importing these takes up to a second, which the event loop must not lose.
     await asyncio.to_thread(_import)
@@ -174,47 +178,28 @@ async def migration_connection(dsn: Dsn) -> AsyncIterator[AsyncConnection]:
             "prepared_statement_name_func": lambda: f"postgres_memory_{uuid4().hex}",
         },
     )
-    async with _database_turn(dsn), engine.connect() as connection:
+    async with database_turn(dsn) as holder, engine.connect() as connection:
+        await connection.run_sync(_begin_turn, holder)
         yield connection
 
 
-@asynccontextmanager
-async def _database_turn(dsn: Dsn) -> AsyncIterator[None]:
-    """Hold the lock under which one process migrates the database, on a connection that does nothing else.
+def _begin_turn(connection: SyncConnection, holder: int) -> None:
+    connection.info[_TURN] = holder
+    check_turn(connection)
+    connection.rollback()
 
-    The lock is asked for again and again rather than waited for: a session that waits holds a snapshot, and CREATE
-    INDEX CONCURRENTLY in the process that works would wait for it in turn. It is the lock of a transaction, since
-    that of a session would stay behind in a pooler; a waiting process keeps no transaction, hence no connection.
+
+def check_turn(connection: SyncConnection) -> None:
+    """Raise MigrationError if the database is another process's to migrate by now: before anything, and each revision.
+
+    A pooler may have ended the session that holds the lock, or sent it to another server.
     """
-    try:
-        connection = await asyncpg.connect(dsn.value, statement_cache_size=0)
-    except ValueError:
-        # Without the cause: the driver's message may repeat a part of the password.
-        raise ConfigurationError(
-            f"the DSN {dsn} cannot be read; is every special character escaped?"
-        ) from None
-    try:
-        await _begin_with_lock(connection)
-        yield
-    finally:
-        # Ends the transaction as well. A dead connection must not hide why the body failed.
-        with suppress(*DRIVER_ERRORS):
-            await connection.close(timeout=_CLOSE_SECONDS)
-
-
-async def _begin_with_lock(connection: Connection) -> None:
-    while True:
-        transaction = connection.transaction(isolation="read_committed")
-        await transaction.start()
-        if await connection.fetchval("SELECT pg_catalog.pg_try_advisory_xact_lock($1)", _LOCK_KEY):
-            break
-        await transaction.rollback()
-        await asyncio.sleep(_POLL_SECONDS)
-    # This transaction idles for as long as the revisions take.
-    await connection.execute(
-        "SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings "
-        "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
-    )
+    if not connection.exec_driver_sql(HOLDS_LOCK, (connection.info[_TURN],)).scalar_one():
+        raise MigrationError(
+            "the lock under which one process migrates the database was not kept; if a pooler is in between, name the "
+            f"server itself in migration_dsn= or {MIGRATION_DSN_VARIABLE}",
+            schema="",
+        )
 
 
 @asynccontextmanager
@@ -223,7 +208,7 @@ async def _alembic_turn() -> AsyncIterator[None]:
     while True:
         if _ALEMBIC.acquire(blocking=False):
             break
-        await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(POLL)
     try:
         yield
     finally:

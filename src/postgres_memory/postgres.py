@@ -124,6 +124,10 @@ class PostgresMemory(Verbs):
     found out. If that cannot be done in time, OutcomeUnknownError says so. Nothing is tried again inside a
     transaction of the caller's.
 
+    Where ``dsn`` leads to a pooler such as PgBouncer, ``migration_dsn`` leads to the server itself: `migrate`,
+    `create_index` and `drop_index` connect there. Without one, the variable ``POSTGRES_MEMORY_MIGRATION_DSN`` is asked,
+    and then they go where everything goes.
+
     ``access_tracking`` says how ``last_accessed`` and ``access_count`` follow `get`, `get_many` and `search`:
     ``"batched"`` gathers accesses and writes them together every few seconds and at `close`, ``"inline"`` writes them
     before the call returns, ``"off"`` not at all.
@@ -178,13 +182,13 @@ class PostgresMemory(Verbs):
         retry_for: float = RETRY_FOR,
         read_dsn: str | None = None,
         max_replica_lag: float = 10.0,
+        migration_dsn: str | None = None,
     ) -> None:
         options = PoolOptions(
             pool_min_size, pool_max_size, connect_timeout, acquire_timeout, statement_timeout
         )
-        self._connecting = connect(
-            dsn, schema, options, check_seconds(retry_for, "retry_for", or_none_at_all=True)
-        )
+        retrying = check_seconds(retry_for, "retry_for", or_none_at_all=True)
+        self._connecting = connect(dsn, schema, options, retrying, migration_dsn)
         check_seconds(max_replica_lag, "max_replica_lag")
         if read_dsn is not None:
             reads = connect(parse_dsn(read_dsn, "read_dsn").value, schema, options)

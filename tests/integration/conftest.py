@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 
 import pytest
 
 from postgres_memory import PostgresMemory
-from tests.conftest import Database
+from tests.conftest import POOLER, Database
 from tests.integration.export_files import build
 from tests.integration.export_namespaces import opened
+
+#: What cannot by nature be tried through a pooler, and why: whole files, and tests.
+NOT_THROUGH_A_POOLER = {
+    "test_embedded": "it starts servers of its own",
+    "test_embedded_sharing": "it starts servers of its own",
+    "test_embedding_endpoint": "it opens no memory",
+    "test_embedding_onnx": "it opens no memory",
+    "test_hash_identity": "it asks the server itself",
+    "test_json_roundtrip": "it asks the server itself",
+    "test_a_timeout_of_the_database_is_no_trouble_with_the_file": "it sends a start-up parameter",
+    "test_an_outage_delays_the_counts_and_memory_stays_bounded": "a pooler waits until its server is back",
+    "test_usable_once_it_is_migrated": "it counts the server's connections, which a pooler keeps",
+    "test_no_error_and_no_log_holds_the_password": "the pooler of the tests trusts everybody",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items if POOLER in os.environ else []:
+        for name in (item.path.stem, item.name.partition("[")[0]):
+            if name in NOT_THROUGH_A_POOLER:
+                item.add_marker(
+                    pytest.mark.skip(reason=f"not through a pooler: {NOT_THROUGH_A_POOLER[name]}")
+                )
 
 
 @pytest.fixture
 async def full(database: Database) -> AsyncIterator[PostgresMemory]:
     """A namespace with a bit of everything, in the database of the test."""
     async with opened(database, "full") as memory:
-        await build(memory, database.dsn)
+        await build(memory, database.direct_dsn)
         yield memory

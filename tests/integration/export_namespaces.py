@@ -33,7 +33,7 @@ async def opened(database: Database, namespace: str, **options: Any) -> AsyncIte
 
 async def state(memory: PostgresMemory, database: Database) -> dict[str, Any]:
     """Everything a namespace holds, read by the verbs and, what no verb tells, from the tables."""
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         rows = await connection.fetch(
             "SELECT id, content_key FROM memory.memories WHERE namespace = $1 ORDER BY seq", memory.namespace
@@ -132,7 +132,7 @@ async def create(memory: PostgresMemory, dsn: str, held: dict[str, Any]) -> None
 
 
 async def wipe(database: Database, namespace: str) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         for table in ("memories", "session_messages"):
             await connection.execute(f"DELETE FROM memory.{table} WHERE namespace = $1", namespace)
@@ -154,7 +154,7 @@ class Pipe(io.RawIOBase):
 
 
 async def nothing_in(database: Database, namespace: str) -> bool:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         counted = await connection.fetchval(
             "SELECT (SELECT count(*) FROM memory.memories WHERE namespace = $1)"

@@ -35,7 +35,7 @@ class Proxy:
 
     @property
     def dsn(self) -> str:
-        parts = urlsplit(self.database.dsn)
+        parts = urlsplit(self.database.direct_dsn)
         secret = f":{parts.password}" if parts.password else ""
         user = unquote(parts.username or "postgres")
         return (
@@ -81,7 +81,7 @@ class Proxy:
             questions.close()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        parts = urlsplit(self.database.dsn)
+        parts = urlsplit(self.database.direct_dsn)
         folder = parse_qs(parts.query).get("host", [""])[0]
         if folder.startswith("/"):
             return await asyncio.open_unix_connection(f"{folder}/.s.PGSQL.{parts.port or 5432}")

@@ -23,7 +23,7 @@ MODES: tuple[AccessTracking, ...] = ("batched", "inline", "off")
 @pytest.fixture
 async def raw(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection beside the library."""
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     yield connection
     await connection.close()
 
@@ -236,7 +236,7 @@ async def test_a_borrowed_pool_of_one_does_not_deadlock(
 ) -> None:
     monkeypatch.setattr(_access, "INTERVAL", 0.01)
     monkeypatch.setattr(_access, "CLOSING", 0.3)
-    async with asyncio.timeout(20), asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
+    async with asyncio.timeout(20), asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=1) as pool:
         memory = PostgresMemory(pool, access_tracking=mode)
         await add(memory, "a")
         await asyncio.gather(*(memory.get("a") for _ in range(10)))
@@ -330,7 +330,7 @@ async def test_an_outage_delays_the_counts_and_memory_stays_bounded(
     said = [record for record in caplog.records if record.name == _access.__name__]
     assert len(said) == 1  # though it was tried several times
     await database.server.run(f'ALTER DATABASE "{database.name}" ALLOW_CONNECTIONS true')
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         await until(connection, {"a": 2, "b": 1})
         await memory.get("c")

@@ -236,7 +236,7 @@ async def test_a_cancelled_load_leaves_whole_batches_and_a_usable_memory(memory:
 
 
 async def test_it_joins_the_callers_transaction(memory: PostgresMemory, database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         transaction = connection.transaction()
         await transaction.start()

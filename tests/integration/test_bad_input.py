@@ -53,7 +53,7 @@ BAD_METADATA: dict[str, tuple[Any, str]] = {
 
 
 async def rows(database: Database) -> int:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         return int(
             await connection.fetchval(

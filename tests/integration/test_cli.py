@@ -88,7 +88,7 @@ class TestOfTheWholeCommand:
         monkeypatch.setenv("DATABASE_URL", database.dsn)
         monkeypatch.setenv("POSTGRES_MEMORY_NAMESPACE", "from-env")
         assert run("store", "hello").status == 0
-        assert stored(database.dsn, "from-env") == [("hello", {})]
+        assert stored(database.direct_dsn, "from-env") == [("hello", {})]
 
 
 class TestMigrate:
@@ -165,7 +165,7 @@ class TestStoreAndSearch:
 
     def test_stdin_is_stored_as_it_is(self, run: Callable[..., Outcome], database: Database) -> None:
         assert run("store", "-", "--dsn", database.dsn, stdin="zwei\nZeilen ü\n".encode()).status == 0
-        assert stored(database.dsn) == [("zwei\nZeilen ü\n", {})]
+        assert stored(database.direct_dsn) == [("zwei\nZeilen ü\n", {})]
 
     def test_stdin_that_is_not_utf_8_is_refused(
         self, run: Callable[..., Outcome], database: Database
@@ -173,7 +173,7 @@ class TestStoreAndSearch:
         outcome = run("store", "-", "--dsn", database.dsn, stdin=b"ok \xff")
         assert outcome.status == 2
         assert "byte 4" in outcome.err
-        assert stored(database.dsn) == []
+        assert stored(database.direct_dsn) == []
 
 
 class TestVerify:
@@ -190,12 +190,12 @@ class TestVerify:
     ) -> None:
         run("import", "-", "--dsn", database.dsn, stdin=b"".join(line(f"memory {n}") for n in range(20)))
         # Stored as if another text had been embedded: the content changed behind the package's back.
-        execute(database.dsn, "UPDATE memory.memories SET content = content || ' !' WHERE seq % 3 = 0")
+        execute(database.direct_dsn, "UPDATE memory.memories SET content = content || ' !' WHERE seq % 3 = 0")
         outcome = run("verify", "--json", "--dsn", database.dsn)
         assert outcome.status == 1
         result = json.loads(outcome.out)
         assert (result["checked"], result["ok"], result["sql_checked"]) == (20, False, True)
-        changed = {content for content, _ in stored(database.dsn) if content.endswith("!")}
+        changed = {content for content, _ in stored(database.direct_dsn) if content.endswith("!")}
         assert len(result["differences"]) == len(changed) > 0
         table = run("verify", "--dsn", database.dsn)
         assert table.status == 1
@@ -206,7 +206,7 @@ class TestVerify:
 
     def test_a_server_without_md5_is_named(self, run: Callable[..., Outcome], database: Database) -> None:
         run("store", "one", "--dsn", database.dsn)
-        refuse_md5(database.dsn)
+        refuse_md5(database.direct_dsn)
         outcome = run("verify", "--dsn", database.dsn)
         assert outcome.status == 0
         assert "only Python recomputed" in outcome.err
@@ -224,7 +224,7 @@ class TestDemo:
             assert "Mira takes her coffee black" in outcome.out
             assert "allergic to peanuts" in outcome.out
             assert "Try next:" in outcome.out
-        assert len(stored(empty_database.dsn, "postgres-memory-demo")) == 60
+        assert len(stored(empty_database.direct_dsn, "postgres-memory-demo")) == 60
 
     def test_starts_the_embedded_server_where_no_database_is_named(
         self, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, server_folder: Path

@@ -37,7 +37,7 @@ def test_good_lines_are_stored_in_order(
     file.write_bytes(b"".join(line(f"memory {n}", metadata={"n": n}) for n in range(1203)))
     outcome = run("import", str(file), "--dsn", database.dsn)
     assert outcome == Outcome(0, "1203 stored, 0 bad\n", "")
-    assert stored(database.dsn) == [(f"memory {n}", {"n": n}) for n in range(1203)]
+    assert stored(database.direct_dsn) == [(f"memory {n}", {"n": n}) for n in range(1203)]
 
 
 def test_bad_lines_are_reported_by_number_and_left_out(
@@ -73,7 +73,7 @@ def test_bad_lines_are_reported_by_number_and_left_out(
     assert reported == [f"line {number}" for number in range(3, 19)]
     assert "'tags'" in outcome.err
     assert "Traceback" not in outcome.err
-    assert stored(database.dsn) == [
+    assert stored(database.direct_dsn) == [
         ("first", {}),
         ("null is no metadata", {}),
         ("no newline at the end", {"k": "v"}),
@@ -88,7 +88,7 @@ def test_a_line_longer_than_memory_should_hold_is_one_bad_line(
     outcome = run("import", "-", "--dsn", database.dsn, stdin=stdin)
     assert outcome.out == "2 stored, 2 bad\n"
     assert [text.split(": ")[1] for text in outcome.err.splitlines()] == ["line 2", "line 4"]
-    assert [content for content, _ in stored(database.dsn)] == ["before", "after"]
+    assert [content for content, _ in stored(database.direct_dsn)] == ["before", "after"]
 
 
 def test_an_empty_file_is_no_error(run: Callable[..., Outcome], database: Database) -> None:
@@ -98,13 +98,13 @@ def test_an_empty_file_is_no_error(run: Callable[..., Outcome], database: Databa
 def test_a_failing_database_leaves_whole_batches_and_says_where_it_stopped(
     run: Callable[..., Outcome], database: Database
 ) -> None:
-    execute(database.dsn, "ALTER TABLE memory.memories ADD CHECK (content <> 'memory 700')")
+    execute(database.direct_dsn, "ALTER TABLE memory.memories ADD CHECK (content <> 'memory 700')")
     stdin = b"".join(line(f"memory {n}") for n in range(1, 1200))
     outcome = run("import", "-", "--dsn", database.dsn, stdin=stdin)
     assert outcome.status == 1
     assert outcome.out == ""
     assert "stopped after line 500: 500 stored, 0 bad" in outcome.err
-    assert [content for content, _ in stored(database.dsn)] == [f"memory {n}" for n in range(1, 501)]
+    assert [content for content, _ in stored(database.direct_dsn)] == [f"memory {n}" for n in range(1, 501)]
 
 
 def test_ctrl_c_while_it_waits_says_what_is_stored(database: Database) -> None:
@@ -112,7 +112,7 @@ def test_ctrl_c_while_it_waits_says_what_is_stored(database: Database) -> None:
         assert process.stdin is not None
         process.stdin.write(b"".join(line(f"memory {n}") for n in range(1100)))
         process.stdin.flush()
-        wait_until(lambda: len(stored(database.dsn)) >= 1000)
+        wait_until(lambda: len(stored(database.direct_dsn)) >= 1000)
         assert interrupted(process) == (130, b"", "stopped after line 1000: 1000 stored, 0 bad")
 
 
@@ -120,9 +120,9 @@ def test_ctrl_c_while_it_stores_says_what_is_stored(database: Database, tmp_path
     file = tmp_path / "many.jsonl"
     file.write_bytes(b"".join(line(f"memory {n}") for n in range(20_000)))
     with importing(str(file), database.dsn) as process:
-        wait_until(lambda: len(stored(database.dsn)) >= 500)
+        wait_until(lambda: len(stored(database.direct_dsn)) >= 500)
         status, out, last = interrupted(process)
-    count = len(stored(database.dsn))
+    count = len(stored(database.direct_dsn))
     assert (status, out, last) == (130, b"", f"stopped after line {count}: {count} stored, 0 bad")
     assert count < 20_000
     assert count % 500 == 0

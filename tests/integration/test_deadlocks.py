@@ -30,7 +30,7 @@ async def raws(database: Database) -> AsyncIterator[list[Raw]]:
     async with AsyncExitStack() as stack:
         opened = []
         for _ in range(3):
-            opened.append(await asyncpg.connect(database.dsn))
+            opened.append(await asyncpg.connect(database.direct_dsn))
             stack.push_async_callback(opened[-1].close)
         yield opened
 

@@ -30,7 +30,7 @@ async def test_what_matches_goes_with_its_relations(memory: PostgresMemory, data
     assert await memory.delete_many({"importance": {"$lt": 0.5}}) == 0
     assert await memory.get_many([record.id for record in gone]) == [None] * 3
     assert [record.content for record in await memory.find(order_by="created_at")] == ["kept", "kept too"]
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         rows = {table: await connection.fetchval(f"SELECT count(*) FROM memory.{table}") for table in TABLES}
     finally:
@@ -103,7 +103,7 @@ async def test_other_namespaces_stay(database: Database, memory: PostgresMemory)
 
 async def test_in_a_transaction_of_the_caller(database: Database, memory: PostgresMemory) -> None:
     record = await memory.add("a")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         transaction = connection.transaction()
         await transaction.start()

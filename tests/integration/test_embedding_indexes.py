@@ -23,7 +23,7 @@ TABLES = tables("memory", "public")
 
 @pytest.fixture
 async def connection(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    opened = await asyncpg.connect(database.dsn)
+    opened = await asyncpg.connect(database.direct_dsn)
     yield opened
     await opened.close()
 
@@ -116,7 +116,7 @@ async def test_what_a_killed_build_left_is_repaired(
     memory: PostgresMemory, database: Database, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     """A transaction that is open keeps the build waiting; its server process dies there."""
-    blocking = await asyncpg.connect(database.dsn)
+    blocking = await asyncpg.connect(database.direct_dsn)
     transaction = blocking.transaction()
     await transaction.start()
     await blocking.execute("UPDATE memory.memory_embeddings SET embedding = embedding")
@@ -144,7 +144,7 @@ async def test_what_a_killed_build_left_is_repaired(
 async def test_a_cancelled_build_is_repaired_and_lets_others_go_on(
     memory: PostgresMemory, database: Database, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    blocking = await asyncpg.connect(database.dsn)
+    blocking = await asyncpg.connect(database.direct_dsn)
     transaction = blocking.transaction()
     await transaction.start()
     await blocking.execute("UPDATE memory.memory_embeddings SET embedding = embedding")
@@ -202,7 +202,7 @@ async def test_one_index_serves_every_namespace_and_stops_no_other_dimensions(
 async def test_on_a_borrowed_pool_the_connection_is_given_back_as_it_was(
     memory: PostgresMemory, database: Database
 ) -> None:
-    async with asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=1) as pool:
         async with PostgresMemory(pool) as borrowing, asyncio.timeout(30):
             await borrowing.create_index("words")
         assert await pool.fetchval("SHOW statement_timeout") == "0"

@@ -300,7 +300,7 @@ async def test_of_many_switches_at_once_one_space_is_active_at_every_moment(
     over = False
 
     async def watch() -> int:
-        connection = await asyncpg.connect(database.dsn)
+        connection = await asyncpg.connect(database.direct_dsn)
         looks = 0
         while not over:
             active = await connection.fetchval(

@@ -246,7 +246,7 @@ async def test_an_update_that_waited_leaves_no_vector_that_came_meanwhile(
 ) -> None:
     """What the update's statement cannot see: it began before the row was there."""
     await memory.add("old", id="old")
-    other = await asyncpg.connect(database.dsn)
+    other = await asyncpg.connect(database.direct_dsn)
     async with PostgresMemory(database.dsn) as without:
         try:
             await other.execute("DELETE FROM memory.memory_embeddings")
@@ -303,7 +303,7 @@ async def test_a_space_that_is_dropped_under_a_writer_loses_no_write(
     memory: PostgresMemory, database: Database
 ) -> None:
     await memory.store("one")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         await connection.execute("DELETE FROM memory.memory_embeddings; DELETE FROM memory.embedding_spaces")
     finally:

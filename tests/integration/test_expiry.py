@@ -21,7 +21,7 @@ ACTIVE = MemoryStatus.ACTIVE
 @pytest.fixture
 async def raw(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection beside the library."""
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     yield connection
     await connection.close()
 

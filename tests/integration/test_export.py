@@ -44,7 +44,7 @@ async def test_an_imported_namespace_equals_the_exported_one(
     async with opened(database, "from") as source, opened(database, "to") as target:
         for memory in (source, target):
             await wipe(database, memory.namespace)
-        await create(source, database.dsn, held)
+        await create(source, database.direct_dsn, held)
         data = await exported(source)
         stream = Pipe(data) if piped else io.BytesIO(data)
         result = await target.import_(cast(Any, stream), batch_size=batch_size)
@@ -184,7 +184,7 @@ class TestExport:
         assert await exported(full) != before
 
     async def test_in_a_transaction_of_the_caller(self, full: PostgresMemory, database: Database) -> None:
-        connection = await asyncpg.connect(database.dsn)
+        connection = await asyncpg.connect(database.direct_dsn)
         try:
             async with connection.transaction():
                 with pytest.raises(UsageError, match="READ COMMITTED"):

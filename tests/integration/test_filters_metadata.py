@@ -156,7 +156,7 @@ async def test_numbers_compare_as_numbers_exactly(memory: PostgresMemory) -> Non
 
 async def test_a_time_zone_of_the_session_changes_nothing(database: Database) -> None:
     name = database.name
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         for zone, style in (("Asia/Kolkata", "SQL, DMY"), ("America/New_York", "German, MDY")):
             await connection.execute(f"ALTER DATABASE \"{name}\" SET TimeZone = '{zone}'")

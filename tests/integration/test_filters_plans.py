@@ -93,7 +93,7 @@ INDEXED: list[Filter] = [
 
 
 async def test_an_index_on_metadata_answers_equality(database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         await connection.execute(
             "CREATE INDEX by_metadata ON memory.memories USING gin (metadata jsonb_path_ops)"

@@ -87,7 +87,7 @@ async def test_what_is_deleted_is_what_holds(
 async def test_text_is_compared_in_the_order_of_python(database: Database) -> None:
     """Under any collation of the database; which of them there are is up to the server."""
     texts = ["B", "a", "Z", "b", "é", "z", "\uffff", "\U00010000", "a b", "A"]
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     known = "'C', 'en-x-icu', 'und-x-icu', 'en_US.utf8', 'en_US.UTF-8', 'de_DE.utf8'"
     try:
         collations = await connection.fetch(

@@ -239,7 +239,7 @@ async def test_namespaces_are_apart_and_transactions_joined(
     async with PostgresMemory(database.dsn, namespace="other") as other:
         assert (await other.find(include_inactive=True)).items == ()
         assert await other.count(include_inactive=True) == 0
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         transaction = connection.transaction()
         await transaction.start()
@@ -267,7 +267,7 @@ async def test_many_readers_at_once(database: Database, memory: PostgresMemory) 
 @pytest.mark.parametrize("order", ORDERS)
 async def test_the_order_is_not_the_plans(database: Database, memory: PostgresMemory, order: Order) -> None:
     """Equal values come in the order of insertion, also where rows lie in another one and are sorted, not looked up."""
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         await connection.execute(
             "INSERT INTO memory.memories (namespace, id, content) "
@@ -291,7 +291,7 @@ ROWS = 6000
 
 @pytest.fixture
 async def many_rows(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     await connection.execute(
         f"""
         INSERT INTO memory.memories (namespace, id, content, importance, created_at, updated_at)
@@ -358,7 +358,7 @@ async def test_every_page_is_an_index_range(
 
 
 async def test_errors_of_the_database_are_ours(memory: PostgresMemory, database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     await connection.execute("ALTER TABLE memory.memories RENAME TO hidden")
     await connection.close()
     for call in (memory.find, memory.count, memory.namespaces):

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 class Database(Protocol):
     @property
-    def dsn(self) -> str: ...
+    def direct_dsn(self) -> str: ...
 
 
 @pytest.fixture
 async def connection(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    opened = await asyncpg.connect(database.dsn)
+    opened = await asyncpg.connect(database.direct_dsn)
     yield opened
     await opened.close()
 

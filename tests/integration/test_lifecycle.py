@@ -112,7 +112,7 @@ async def set_codecs(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 
 async def test_a_borrowed_pool_keeps_its_codecs_and_its_life(database: Database) -> None:
-    async with asyncpg.create_pool(database.dsn, min_size=1, max_size=3, init=set_codecs) as pool:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=3, init=set_codecs) as pool:
         for memory in (PostgresMemory(pool), PostgresMemory(pool)):
             async with memory:
                 await memory.store("tea", {"milk": [1, 2.5, None, "é"]})
@@ -132,7 +132,7 @@ async def test_a_borrowed_pool_keeps_its_codecs_and_its_life(database: Database)
 
 
 async def test_a_connection_is_no_pool(database: Database) -> None:
-    connection: Any = await asyncpg.connect(database.dsn)
+    connection: Any = await asyncpg.connect(database.direct_dsn)
     with pytest.raises(InvalidTypeError, match="pool"):
         PostgresMemory(connection)
     await connection.close()
@@ -208,7 +208,7 @@ async def test_other_event_loops(database: Database) -> None:
 
 
 async def test_a_borrowed_pool_of_another_event_loop(database: Database) -> None:
-    async with asyncpg.create_pool(database.dsn, min_size=1) as pool:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1) as pool:
         memory = PostgresMemory(pool)
         for call in (lambda: memory.search("tea"), lambda: memory.store("tea"), memory.open):
             with pytest.raises(EventLoopError, match="pool"):
@@ -278,7 +278,7 @@ async def test_usable_once_it_is_migrated(
 
 
 async def test_usable_once_the_schema_is_new_enough(database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     now = await connection.fetchval("SELECT version_num FROM memory.alembic_version")
     await connection.execute("UPDATE memory.alembic_version SET version_num = '0000'")
     memory = PostgresMemory(database.dsn)

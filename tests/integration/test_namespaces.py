@@ -49,7 +49,7 @@ NAMESPACES = [
 
 @asynccontextmanager
 async def pool_of(database: Database) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
-    async with asyncpg.create_pool(database.dsn, min_size=1, max_size=4) as pool:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=4) as pool:
         yield pool
 
 
@@ -119,7 +119,7 @@ async def test_only_active_memories_that_have_not_expired_are_seen(
         "UPDATE memory.memory_hash_embeddings h SET {0} FROM changed c "
         "WHERE (h.namespace, h.seq) = (c.namespace, c.seq)"
     )
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         await connection.execute(change.format("status = 'superseded'"), "tea superseded")
         await connection.execute(change.format("status = 'archived'"), "tea archived")
@@ -142,7 +142,7 @@ async def test_a_limit_is_filled_although_most_memories_are_unseen(
 ) -> None:
     for position in range(20):
         await memory.store(f"tea {position}")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         await connection.execute(
             "UPDATE memory.memory_hash_embeddings SET status = 'archived' "

@@ -24,7 +24,7 @@ from tests.conftest import Database, Server
 
 
 async def execute(database: Database, *statements: str) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         for statement in statements:
             await connection.execute(statement)
@@ -41,7 +41,7 @@ class TestNamespaces:
         self, database: Database, memory: PostgresMemory
     ) -> None:
         names = ["a", "B", "b", "é", "Z", "\U0001f600", "\uffff", "a b", "'; --", "default"]
-        async with asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
+        async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=1) as pool:
             for number, name in enumerate(names, 1):
                 one = PostgresMemory(pool, namespace=name)
                 for n in range(number % 3 + 1):
@@ -75,7 +75,7 @@ class TestNamespaces:
     async def test_the_names_are_read_by_jumps(self, database: Database) -> None:
         """Of the index, a few pages for each name; of the table none but those of what is shown."""
         rows, names = 8000, 4
-        connection = await asyncpg.connect(database.dsn)
+        connection = await asyncpg.connect(database.direct_dsn)
         try:
             await connection.execute(
                 "INSERT INTO memory.memories (namespace, id, content) "
@@ -132,7 +132,7 @@ class TestHealth:
             assert (await memory.health()).pool_in_use == 0
 
     async def test_on_a_borrowed_pool_and_connection(self, database: Database) -> None:
-        async with asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
+        async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=1) as pool:
             memory = PostgresMemory(pool)
             assert (await memory.health()).ok
             async with pool.acquire() as connection, connection.transaction():
@@ -160,7 +160,7 @@ class TestHealth:
 
     async def test_a_schema_that_is_too_old(self, database: Database) -> None:
         await execute(database, "UPDATE memory.alembic_version SET version_num = '0001'")
-        async with asyncpg.create_pool(database.dsn, min_size=1, max_size=2) as pool:
+        async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=2) as pool:
             memory = PostgresMemory(pool)
             found = await memory.health()
             assert not found.ok
@@ -195,7 +195,7 @@ class TestHealth:
     async def test_a_member_that_inherits(self, database: Database, stranger: str) -> None:
         role, group = f"stranger_{database.name}", f"group_{database.name}"
         tables = "SELECT relname FROM pg_class WHERE relnamespace = 'memory'::regnamespace AND relkind = 'r'"
-        connection = await asyncpg.connect(database.dsn)
+        connection = await asyncpg.connect(database.direct_dsn)
         try:
             await connection.execute(f"CREATE ROLE {group}")
             for (table,) in await connection.fetch(tables):

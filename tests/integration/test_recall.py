@@ -119,7 +119,7 @@ async def words_of(
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("exact", [False, True])
 async def test_ranks_as_the_model_does(database: Database, seed: int, exact: bool) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     corpus = Corpus(seed, 60)
     rankings = (
         Ranking(),
@@ -159,7 +159,7 @@ FILTERS = [
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_filter_never_makes_it_return_less(database: Database, seed: int) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     corpus = Corpus(seed, 60)
     async with PostgresMemory(database.dsn, subject_field="speaker") as memory:
         await corpus.store(memory, connection)
@@ -299,7 +299,7 @@ async def test_finds_by_the_date(database: Database) -> None:
 
 
 async def test_hash_is_the_order_of_search(database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     corpus = Corpus(7, 60)
     async with PostgresMemory(database.dsn) as memory:
         await corpus.store(memory, connection)
@@ -480,7 +480,7 @@ async def test_an_index_of_the_space_is_used_where_there_is_much(
                 assert ("by the index" in found.plan[1], "by the index" in exact.plan[1]) == (True, False)
                 same += len({hit.record.id for hit in found} & {hit.record.id for hit in exact})
         assert same >= 95
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     used = "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'memory_embeddings_%_vector_%'"
     await connection.execute("SELECT pg_stat_force_next_flush()")
     assert await connection.fetchval(used) >= 10

@@ -46,7 +46,7 @@ def without_server_set(record: MemoryRecord) -> MemoryRecord:
 
 
 async def count_rows(database: Database) -> int:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         return int(await connection.fetchval("SELECT count(*) FROM memory.memories"))
     finally:
@@ -158,7 +158,7 @@ async def test_raw_sql_cannot_break_the_ranges(
     memory: PostgresMemory, database: Database, statement: str
 ) -> None:
     await memory.add("x")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         with pytest.raises((asyncpg.CheckViolationError, asyncpg.ForeignKeyViolationError)):
             await connection.execute(statement)
@@ -282,7 +282,7 @@ async def test_a_failed_add_does_not_use_up_its_idempotency_key(memory: Postgres
 
 
 async def test_a_call_joins_the_callers_transaction(memory: PostgresMemory, database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         transaction = connection.transaction()
         await transaction.start()
@@ -369,7 +369,7 @@ async def test_of_two_deleters_one_is_told_that_it_deleted(database: Database) -
         assert sorted(await asyncio.gather(one.delete(record.id), two.delete(record.id))) == [False, True]
         with pytest.raises(NotFoundError):
             await one.get(record.id)
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         assert await connection.fetchval("SELECT count(*) FROM memory.memory_hash_embeddings") == 0
     finally:

@@ -47,7 +47,7 @@ def shown(related: Related) -> list[Way]:
 
 @pytest.fixture
 async def pool(database: Database) -> AsyncIterator[Pool]:
-    async with asyncpg.create_pool(database.dsn, min_size=1, max_size=2) as opened:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=2) as opened:
         yield opened
 
 
@@ -173,7 +173,7 @@ async def test_tiny_confidences_do_not_overflow_the_other_way(memory: PostgresMe
 
 async def test_a_hub_is_cut_and_says_so(memory: PostgresMemory, database: Database) -> None:
     await memory.add("hub", id="hub")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     await connection.execute(
         """INSERT INTO memory.memories (namespace, id, content)
            SELECT 'default', 'm' || n, 'leaf' FROM generate_series(1, 20000) n"""

@@ -240,14 +240,14 @@ async def test_deleting_a_memory_removes_its_relations(memory: PostgresMemory, d
     await memory.relate("a", "c", SUPPORTS)
     await memory.delete("b")
     assert triples(await memory.relations("a", direction="both")) == [("a", "supports", "c", False)]
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     assert await connection.fetchval("SELECT count(*) FROM memory.memory_relations") == 1
     await connection.close()
 
 
 async def test_it_joins_a_transaction_of_the_caller(memory: PostgresMemory, database: Database) -> None:
     await add(memory, "ab")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         transaction = connection.transaction()
         await transaction.start()
@@ -290,7 +290,7 @@ async def test_an_end_that_is_being_deleted_is_named(
 ) -> None:
     await add(memory, ["stays", "goes"])
     source, target = ("goes", "stays") if end == "source" else ("stays", "goes")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         deleting = connection.transaction()
         await deleting.start()
@@ -365,7 +365,7 @@ async def test_contradictions_are_between_memories_that_count(
     await add(memory, ["plain"])
     for target in ("b", "c", "old", "plain"):
         await memory.relate("a", target, CONTRADICTS)
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     await connection.execute("UPDATE memory.memories SET status = 'superseded' WHERE id = 'c'")
     await connection.close()
 

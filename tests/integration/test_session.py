@@ -64,7 +64,7 @@ async def test_a_bad_message_stores_none_of_them(session: PostgresSession) -> No
 
 
 async def test_sessions_and_namespaces_are_apart(database: Database) -> None:
-    async with asyncpg.create_pool(database.dsn, min_size=1, max_size=2) as pool:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=2) as pool:
         one = PostgresSession(pool, "s")
         two = PostgresSession(pool, "t")
         other = PostgresSession(pool, "s", namespace="other")
@@ -101,7 +101,7 @@ async def test_two_writers_at_once_lose_nothing(database: Database) -> None:
 
 
 async def test_the_session_joins_a_transaction(database: Database, session: PostgresSession) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         transaction = connection.transaction()
         await transaction.start()

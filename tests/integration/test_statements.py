@@ -81,7 +81,7 @@ async def test_results_stay_right_when_the_plan_becomes_generic(filled: Postgres
 
 async def test_no_plan_reads_all_memories(filled: PostgresMemory, database: Database) -> None:
     """Generic plans neither: they cannot know the limit, and are what a connection uses after five calls."""
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     catalog = Catalog("memory", "public")
     try:
         namespace = await connection.fetchval("SELECT min(namespace) FROM memory.memories")
@@ -112,7 +112,7 @@ async def test_records_are_read_without_the_relations_of_a_hub(
     """Where nearly all relations start at one memory, the statistics say that those of any memory are many."""
     await memory.add_many([{"id": f"leaf {number}", "content": "leaf"} for number in range(20_000)])
     await memory.add("hub", id="hub")
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     try:
         await connection.execute(
             "INSERT INTO memory.memory_relations (namespace, source_id, relation_type, label, target_id) "

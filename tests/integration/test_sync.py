@@ -176,7 +176,7 @@ async def test_an_object_opened_on_another_loop_is_refused(database: Database) -
         with pytest.raises(EventLoopError):
             await asyncio.to_thread(sync.close)
         assert await opened.count() == 0
-    async with asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=1) as pool:
         with pytest.raises(UsageError, match="borrowed pool"):
             SyncPostgresMemory(cast(Any, pool))
         with pytest.raises(UsageError, match="borrowed pool"):
@@ -203,14 +203,14 @@ def test_an_error_in_the_block_rolls_back_at_once(database: Database, memory: Sy
     def fail() -> None:
         with memory.transaction() as tx:
             tx.store("gone")
-            assert asyncio.run(open_transactions(database.dsn)) == 1
+            assert asyncio.run(open_transactions(database.direct_dsn)) == 1
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError) as caught:
         fail()
     # The error still holds the block's frame: no garbage collection did this.
     assert caught.traceback
-    assert asyncio.run(open_transactions(database.dsn)) == 0
+    assert asyncio.run(open_transactions(database.direct_dsn)) == 0
     assert memory.count() == 0
 
 

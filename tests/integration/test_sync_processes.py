@@ -133,7 +133,7 @@ print(memory.count())
 async def test_an_interrupt_cancels_the_call(
     database: Database, blocked: str, sent: int, raised: str
 ) -> None:
-    lock = await asyncpg.connect(database.dsn)
+    lock = await asyncpg.connect(database.direct_dsn)
     process = await asyncio.create_subprocess_exec(
         *program(INTERRUPTED.replace("BLOCKED", blocked)),
         "alarm" if sent == signal.SIGALRM else "",

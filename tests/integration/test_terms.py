@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def connection(database: Database) -> AsyncIterator[Connection]:
-    opened = await asyncpg.connect(database.dsn)
+    opened = await asyncpg.connect(database.direct_dsn)
     yield opened
     await opened.close()
 

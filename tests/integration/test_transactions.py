@@ -24,7 +24,7 @@ from .proxy import proxied
 @pytest.fixture
 async def connection(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection of the caller's own."""
-    own = await asyncpg.connect(database.dsn)
+    own = await asyncpg.connect(database.direct_dsn)
     yield own
     await own.close()
 
@@ -65,7 +65,7 @@ async def test_connection_without_a_transaction_commits_at_once(
 
 
 async def test_a_connection_of_a_pool_joins_too(memory: PostgresMemory, database: Database) -> None:
-    async with asyncpg.create_pool(database.dsn, min_size=1) as pool, pool.acquire() as lent:
+    async with asyncpg.create_pool(database.direct_dsn, min_size=1) as pool, pool.acquire() as lent:
 
         async def work() -> None:
             async with lent.transaction():

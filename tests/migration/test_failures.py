@@ -182,6 +182,27 @@ async def test_a_statement_timeout_is_said(empty_database: Database) -> None:
         await blocker.close()
 
 
+async def test_nothing_is_committed_once_the_lock_is_lost(empty_database: Database) -> None:
+    """Another process may migrate by then. A pooler ends idle sessions, and an administrator ends any."""
+    await migrate(Dsn(empty_database.dsn), revision="0002")
+    at_two = await read_catalog(empty_database.dsn)
+    blocker = await asyncpg.connect(empty_database.dsn)
+    try:
+        await blocker.execute("BEGIN; LOCK TABLE memory.memories")
+        migrating = asyncio.create_task(migrate(Dsn(empty_database.dsn)))
+        await until_blocked(empty_database)
+        holders = "FROM pg_locks WHERE locktype = 'advisory' AND database = "
+        ours = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+        assert len(await blocker.fetch(f"SELECT pg_terminate_backend(pid) {holders}{ours}")) == 1
+        await blocker.execute("COMMIT")
+        with pytest.raises(MigrationError, match=r"was not kept.* POSTGRES_MEMORY_MIGRATION_DSN"):
+            await migrating
+    finally:
+        await blocker.close()
+    assert await read_catalog(empty_database.dsn) == at_two
+    assert await migrate(Dsn(empty_database.dsn)) == REVISION
+
+
 async def test_an_idle_timeout_does_not_end_the_lock(empty_database: Database) -> None:
     await migrate(Dsn(empty_database.dsn), revision="0002")
     blocker = await asyncpg.connect(empty_database.dsn)

@@ -54,7 +54,12 @@ def session(target: Target, *, state: Callable[[], str] | None = None) -> Iterat
     from postgres_memory.postgres import PostgresMemory
 
     with reported(target), interrupts_kept(), asyncio.Runner() as runner:
-        memory = PostgresMemory(target.dsn, namespace=target.namespace, schema=target.schema)
+        memory = PostgresMemory(
+            target.dsn,
+            namespace=target.namespace,
+            schema=target.schema,
+            migration_dsn=target.dsn,  # what was said here counts, not what the environment says
+        )
         try:
             # Reported inside as well: closing may fail too, and must not hide what went wrong first.
             with reported(target, state=state):

@@ -130,9 +130,9 @@ class SpaceVerbs:
         server, how much of it is done and of how much; it may be async.
 
         It waits until every transaction that wrote before it is over, and until another call for this space is. It uses
-        a connection of its own, or one of a borrowed pool, which must not go through a pooler that gives each
-        transaction another one. Raises SpaceError if the space is not there, InvalidValueError for options that do not
-        fit, UsageError inside a transaction, a DatabaseError if the server fails.
+        a connection of its own, to ``migration_dsn`` where there is one, or one of a borrowed pool. Raises
+        ConfigurationError where that leads to a pooler, SpaceError if the space is not there, InvalidValueError for
+        options that do not fit, UsageError inside a transaction, a DatabaseError if the server fails.
         """
         return await create_index(
             self._context,
