@@ -3,12 +3,20 @@ PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= .venv-lowest
 ARGS ?=
+PGBOUNCER ?= pgbouncer
+
+# What another version of the server may do otherwise, and what a pooler may.
+IN_CONTAINER := tests/container $(addprefix tests/integration/test_,$(addsuffix .py,bad_input deduping delete_many \
+	embedding_indexes embedding_spaces exact_search expiry export filters_plans filters_sql find import_conflicts \
+	lifecycle lifecycle_verbs namespaces namespaces_health recall records related relations session terms transactions))
+IN_CONTAINER_POOLED := $(addprefix tests/integration/test_,$(addsuffix .py,pooler embedding_indexes lifecycle \
+	records session sync transactions))
 
 BIN := $(VENV)/bin
 SOURCES := src tests scripts alembic
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types imports test-lowest clean
+.PHONY: help demo test test-pooler test-container test-skipped images lint types imports test-lowest clean
 
 help:
 	@sed -n 's/^| `\(make [^`]*\)` | /\1: /p' CONTRIBUTING.md | sed 's/ |$$//'
@@ -18,6 +26,25 @@ demo: $(VENV)/.package
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+# Through PgBouncer in transaction mode; PGBOUNCER names another one than the path's.
+test-pooler: $(VENV)/.dev
+	POSTGRES_MEMORY_TEST_POOLER=$(PGBOUNCER) $(BIN)/python -m pytest -n auto --maxprocesses 8 $(or $(ARGS),tests/integration)
+
+# On PostgreSQL 17 in a container, and there through a PgBouncer that prepares statements again.
+test-container: $(VENV)/.dev images
+	POSTGRES_MEMORY_TEST_IMAGE=postgres-memory-server \
+		$(BIN)/python -m pytest -n auto --maxprocesses 8 $(or $(ARGS),$(IN_CONTAINER))
+	POSTGRES_MEMORY_TEST_IMAGE=postgres-memory-server POSTGRES_MEMORY_TEST_POOLER_IMAGE=postgres-memory-pgbouncer \
+		$(BIN)/python -m pytest -n auto --maxprocesses 8 $(or $(ARGS),$(IN_CONTAINER_POOLED))
+
+# Names the tests of the two above that cannot be run here, each with the REASON.
+test-skipped: $(VENV)/.dev
+	@POSTGRES_MEMORY_TEST_SKIP="$(REASON)" \
+		$(BIN)/python -m pytest -v $(or $(ARGS),$(sort $(IN_CONTAINER) $(IN_CONTAINER_POOLED)))
+
+images: $(VENV)/.dev
+	PYTHON=$(abspath $(BIN)/python) docker/build
 
 lint: $(VENV)/.dev
 	$(BIN)/python -m ruff check $(SOURCES)

@@ -1,6 +1,11 @@
-"""A real PostgreSQL for every test: the embedded one, or the one that POSTGRES_MEMORY_TEST_DSN names.
+"""A real PostgreSQL for every test: the embedded one, the one that POSTGRES_MEMORY_TEST_DSN names, or a container.
 
-Each test that asks for ``database`` gets a database of its own, cloned from a migrated template.
+Each test that asks for ``database`` gets a database of its own, cloned from a migrated template. With
+POSTGRES_MEMORY_TEST_POOLER, the name of a PgBouncer, or the DSN of one before that server, memories reach it through a
+pooler.
+
+With POSTGRES_MEMORY_TEST_IMAGE, the server is a container of that image, and with POSTGRES_MEMORY_TEST_POOLER_IMAGE the
+pooler is one too. Where POSTGRES_MEMORY_TEST_SKIP says why there can be no containers, the tests are skipped.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -21,10 +27,17 @@ import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._embedded import EmbeddedServer
-from postgres_memory.config import Dsn
+from postgres_memory.config import MIGRATION_DSN_VARIABLE, Dsn
 from postgres_memory.migrations import migrate
 
+from .containers import pooler_container, server_container
+from .pooler import find_pooler, pooler
+
 TEST_DSN = "POSTGRES_MEMORY_TEST_DSN"
+POOLER = "POSTGRES_MEMORY_TEST_POOLER"
+IMAGE = "POSTGRES_MEMORY_TEST_IMAGE"
+POOLER_IMAGE = "POSTGRES_MEMORY_TEST_POOLER_IMAGE"
+SKIP = "POSTGRES_MEMORY_TEST_SKIP"
 FOLDER = "POSTGRES_MEMORY_TEST_FOLDER"
 
 #: The server of a test run may forget everything; that makes it fast.
@@ -35,12 +48,14 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server; ``dsn`` names its maintenance database."""
+    """A running server; ``dsn`` names its maintenance database, ``pooled_dsn`` a pooler before it, if there is one."""
 
     dsn: str
+    pooled_dsn: str | None = None
 
-    def dsn_of(self, database: str) -> str:
-        return urlunsplit(urlsplit(self.dsn)._replace(path=f"/{database}"))
+    def dsn_of(self, database: str, *, pooled: bool = False) -> str:
+        dsn = self.pooled_dsn if pooled and self.pooled_dsn else self.dsn
+        return urlunsplit(urlsplit(dsn)._replace(path=f"/{database}"))
 
     async def run(self, statement: str) -> None:
         connection = await asyncpg.connect(self.dsn)
@@ -68,6 +83,12 @@ class Database:
 
     @property
     def dsn(self) -> str:
+        """What memories are opened with."""
+        return self.server.dsn_of(self.name, pooled=True)
+
+    @property
+    def direct_dsn(self) -> str:
+        """What a test looks behind their backs with: past a pooler."""
         return self.server.dsn_of(self.name)
 
 
@@ -81,6 +102,25 @@ def pytest_configure(config: pytest.Config) -> None:
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="pm-tests-")
         config.add_cleanup(remove_folder)
+    if IMAGE in os.environ and SKIP not in os.environ and not hasattr(config, "workerinput"):
+        start_containers(config)
+
+
+def start_containers(config: pytest.Config) -> None:
+    """Start the containers that the environment names, for as long as this run lasts; its processes share them."""
+    with ExitStack() as stack:
+        dsn, address = stack.enter_context(server_container(os.environ[IMAGE]))
+        os.environ[TEST_DSN] = dsn
+        if POOLER_IMAGE in os.environ:
+            os.environ[POOLER] = stack.enter_context(pooler_container(os.environ[POOLER_IMAGE], address))
+        config.add_cleanup(stack.pop_all().close)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip everything, by name, where the environment says why."""
+    if SKIP in os.environ:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=os.environ[SKIP]))
 
 
 def remove_folder() -> None:
@@ -90,14 +130,34 @@ def remove_folder() -> None:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """The server of this run, shared by all of its processes."""
+    with served() as dsn, pooled(dsn) as pooled_dsn:
+        yield Server(dsn, pooled_dsn)
+
+
+@contextmanager
+def pooled(dsn: str) -> Iterator[str | None]:
+    """Give the DSN of the pooler that the environment names, starting it if it is a program."""
+    named = os.environ.get(POOLER)
+    if not named or "://" in named:
+        yield named
+        return
+    program = find_pooler(named)
+    assert program is not None, f"{POOLER} names {named}, which is not installed"
+    with pooler(program, dsn) as started:
+        yield started
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Give the DSN of the server that the environment names, or of the embedded one."""
     named = os.environ.get(TEST_DSN)
     if named:
-        yield Server(named)
+        yield named
         return
     embedded = EmbeddedServer(Path(os.environ[FOLDER]), settings=FORGETFUL)
     dsn = asyncio.run(embedded.start())
     try:
-        yield Server(dsn)
+        yield dsn
     finally:
         asyncio.run(embedded.stop())
 
@@ -120,11 +180,13 @@ async def empty_database(server: Server) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def database(server: Server, template: str) -> AsyncIterator[Database]:
-    """A migrated database of this test's own."""
-    name = await server.create_database(f'TEMPLATE "{template}"')
-    yield Database(server, name)
-    await server.drop_database(name)
+async def database(server: Server, template: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+    """A migrated database of this test's own. Indexes are built past a pooler."""
+    made = Database(server, await server.create_database(f'TEMPLATE "{template}"'))
+    if server.pooled_dsn:
+        monkeypatch.setenv(MIGRATION_DSN_VARIABLE, made.direct_dsn)
+    yield made
+    await server.drop_database(made.name)
 
 
 @pytest.fixture
