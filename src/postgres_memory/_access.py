@@ -14,6 +14,7 @@ from contextvars import Context as Variables
 from time import monotonic
 from typing import Literal, NamedTuple
 
+from ._waiting import finished
 from .errors import PostgresMemoryError
 
 AccessTracking = Literal["batched", "inline", "off"]
@@ -148,7 +149,7 @@ class Toucher:
     async def _end_writing(self) -> None:
         if self._writing is not None:
             self._writing.cancel()
-            await asyncio.wait({self._writing})
+            await finished([self._writing])
 
     def _give_up(self) -> None:
         self._closed = True

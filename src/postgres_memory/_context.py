@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._retrying import persistent, unknown
-from .errors import DatabaseError, DatabaseUnavailableError, UsageError
+from ._database import changed_by
+from ._driver_errors import harmless
+from ._retrying import passes, passes_or_is_late, persistent, unknown
+from .errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError, UsageError
 from .ids import first_id, new_id
 
 if TYPE_CHECKING:
@@ -48,6 +58,16 @@ class Written:
     """A write that had happened, though its answer was lost; ``changed`` says how many rows it changed."""
 
     changed: int
+
+
+@contextmanager
+def after_writing(happened: bool = True) -> Iterator[None]:
+    """Have the errors of the body say that something was written before, outside of it."""
+    try:
+        yield
+    except DatabaseError as error:
+        error.nothing_written = error.nothing_written and not happened
+        raise
 
 
 @dataclass(slots=True)
@@ -128,24 +148,47 @@ class Context:
         statement = catalog.statement(builder, *shape)
         if self.connection is not None:
             return await self.database.fetch(statement, parameters, self.connection)
-        if self.from_replica and self.database.replica is not None and not statement.writes:
+        if statement.writes:
+            return await self._written(statement, parameters, repeatable or statement.repeatable)
+        if self.from_replica and self.database.replica is not None:
             rows = await self.database.replica.fetch(statement, parameters)
             if rows is not None:
                 return rows
-        return await persistent(
-            partial(self._alone, statement, parameters, repeatable), self.database.retry_for
-        )
+        return await self._read(statement, parameters)
 
-    async def _alone(
+    async def _read(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Record]:
+        """Run a statement that only reads, again if what fails passes."""
+        with harmless():
+            return await persistent(
+                lambda: self.database.fetch(statement, parameters), self.database.retry_for
+            )
+
+    async def _written(
         self, statement: Statement, parameters: Mapping[str, Any], repeatable: bool
     ) -> list[Record]:
-        """Run a statement that is a transaction of its own. One that must not happen twice is not sent twice."""
-        try:
-            return await self.database.fetch(statement, parameters)
-        except DatabaseUnavailableError as error:
-            if repeatable or statement.repeatable or error.nothing_written:
+        """Run a write that is a transaction of its own. One that must not happen twice is not sent twice."""
+        lost: DatabaseError | None = None
+
+        async def run() -> list[Record]:
+            nonlocal lost
+            try:
+                return await self.database.fetch(statement, parameters)
+            except DatabaseError as error:
+                if not error.nothing_written:
+                    lost = error
+                    if not repeatable and isinstance(error, DatabaseUnavailableError):
+                        raise unknown(error) from error
                 raise
-            raise unknown(error) from error
+
+        try:
+            return await persistent(run, self.database.retry_for, passes_or_is_late if repeatable else passes)
+        except DatabaseError as error:
+            if lost is None:
+                raise
+            if isinstance(error, DatabaseUnavailableError):
+                raise unknown(error) from error
+            error.nothing_written = False  # by an earlier attempt it may be, whatever this one says of itself
+            raise
 
     async def once(
         self, builder: StatementBuilder, parameters: Mapping[str, Any], *shape: Hashable
@@ -159,26 +202,36 @@ class Context:
         catalog = await self.database.opened()
         statement = catalog.statement(builder, *shape)
         token = new_id()
-        sent = False
+        lost: DatabaseError | None = None
 
         async def run() -> list[Record] | Written:
-            nonlocal sent
-            if sent:
+            nonlocal lost
+            if lost is not None:
                 return await self._unless_written(statement, parameters, token)
             try:
                 return await self.database.fetch(statement, {**parameters, "token": token})
-            except DatabaseUnavailableError as error:
-                sent = not error.nothing_written
+            except DatabaseError as error:
+                lost = None if error.nothing_written else error
                 raise
 
         try:
             done = await persistent(run, self.database.retry_for)
-        except DatabaseUnavailableError as error:
-            if sent:
-                raise unknown(error) from error
-            raise
+        except DatabaseError as error:
+            if lost is None:
+                raise
+            done = await self._found_out(token, lost, error)
         await self._tidy()
         return done
+
+    async def _found_out(self, token: str, lost: DatabaseError, error: DatabaseError) -> Written:
+        """Return what the attempt did whose answer was ``lost``; raise ``error`` if it did nothing."""
+        if isinstance(error, DatabaseUnavailableError | OutcomeUnknownError):
+            raise unknown(error) from error  # it was tried for long enough
+        changed = await self.database.changed_under(self.namespace, token, lost)
+        if changed is None:
+            error.nothing_written = True
+            raise error
+        return Written(changed)
 
     async def _tidy(self) -> None:
         """Now and then, delete some of the tokens that nobody asks for any more."""
@@ -201,10 +254,11 @@ class Context:
         catalog = await self.database.opened()
         mark = {"namespace": self.namespace, "token": token}
         async with self.database.transaction(namespace=self.namespace) as connection:
-            if await self.database.fetch(catalog.claim, mark, connection):
+            (row,) = await self.database.fetch(catalog.claim, mark, connection)
+            changed = changed_by(row)
+            if changed is None:
                 return await self.database.fetch(statement, {**parameters, "token": None}, connection)
-            (row,) = await self.database.fetch(catalog.written, mark, connection)
-            return Written(row["changed"])
+            return Written(changed)
 
     async def ready(self) -> None:
         """Raise what any statement would: after close, after the block, where there is no schema."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import asyncpg
 
-from ._driver_errors import DRIVER_ERRORS, translate, translated
-from ._pooling import Lending, PoolCounts, PoolOptions
-from ._retrying import persistent, unknown
-from ._route import connect, create_pool, is_direct
-from ._transactions import READ_ONLY, TRANSACTION, CommitLostError, ended, executed, savepoint
+from ._driver_errors import DRIVER_ERRORS, harmless, translate, translated
+from ._pooling import Lending, PoolCounts, PoolOptions, stop
+from ._retrying import passes_or_is_late, persistent, unknown
+from ._route import connect, create_pool, is_direct, keep_alive
+from ._transactions import READ_ONLY, TRANSACTION, CommitLostError, ended, executed, rolled_back, savepoint
 from .config import Dsn
 from .errors import (
     ClosedError,
@@ -49,7 +49,10 @@ class Opened(Protocol):
 
     @property
     def claim(self) -> Statement:
-        """The statement that takes ``token`` in ``namespace``: a row if nobody had it, after waiting for who may."""
+        """The statement that takes ``token`` in ``namespace``, after waiting for who may have it.
+
+        Its row says how many rows were ``changed`` by the write that left it, less than 0 if none did.
+        """
 
 
 OpenedT = TypeVar("OpenedT", bound=Opened)
@@ -124,7 +127,7 @@ class Database(Generic[OpenedT]):
             if self._opened is None:
                 pool = self._borrowed or await self._create_pool()
                 try:
-                    with translated():
+                    with harmless(), translated():
                         async with pool.acquire() as connection:
                             opened = await self._on_open(connection)
                     self.refuse_if_closed()
@@ -168,6 +171,9 @@ class Database(Generic[OpenedT]):
             own = await lending.acquire(statement.name)
             try:
                 return await own.fetch(statement.sql, *arguments)
+            except (asyncio.CancelledError, asyncpg.InterfaceError):
+                await stop(own)
+                raise
             finally:
                 await lending.release(own)
                 if statement.writes:
@@ -256,6 +262,7 @@ class Database(Generic[OpenedT]):
     async def _single(self, dsn: Dsn | None = None) -> AsyncIterator[Connection]:
         single = await self._connect(dsn)
         try:
+            await keep_alive(single)
             yield single
         finally:
             with suppress(*DRIVER_ERRORS):
@@ -297,7 +304,8 @@ class Database(Generic[OpenedT]):
         token = new_id()
         commit = "COMMIT" if namespace is None else opened.commit(namespace, token)
         lending = self._lent_from()
-        own = await persistent(lambda: self._begun(lending), self.retry_for)
+        with harmless():
+            own = await persistent(lambda: self._begun(lending), self.retry_for)
         try:
             try:
                 async with ended(own, commit, "ROLLBACK"):
@@ -306,8 +314,8 @@ class Database(Generic[OpenedT]):
                 await lending.release(own)
                 self._wrote()
         except CommitLostError as lost:
-            if namespace is not None:
-                await self._settle(opened.claim, {"namespace": namespace, "token": token}, lost)
+            if namespace is not None and await self.changed_under(namespace, token, lost) is None:
+                raise DatabaseUnavailableError(f"the transaction was rolled back: {lost}") from lost
         except DatabaseError as error:
             error.nothing_written = True  # whatever it was, it was rolled back
             await self._forget_if_demoted(error)
@@ -320,20 +328,31 @@ class Database(Generic[OpenedT]):
         try:
             await executed(connection, "BEGIN")
         except BaseException:
-            with suppress(*DRIVER_ERRORS):
-                await connection.execute("ROLLBACK")
-            await lending.release(connection)
+            try:
+                await rolled_back(connection, "ROLLBACK")
+            finally:
+                await lending.release(connection)
             raise
         return connection
 
-    async def _settle(self, claim: Statement, mark: Mapping[str, Any], lost: CommitLostError) -> None:
-        """Return if the transaction that leaves ``mark`` committed; raise if it did not, and never will."""
+    async def changed_under(self, namespace: str, token: str, lost: DatabaseError) -> int | None:
+        """Return how many rows were changed by the write that leaves ``token``; None if it never happens.
+
+        Raises OutcomeUnknownError if no server answers in time.
+        """
+        claim = (await self.opened()).claim
+        mark = {"namespace": namespace, "token": token}
         try:
-            claimed = await persistent(lambda: self.fetch(claim, mark), self.retry_for)
+            (row,) = await persistent(lambda: self.fetch(claim, mark), self.retry_for, passes_or_is_late)
         except DatabaseError as error:
             raise unknown(lost) from error
-        if claimed:
-            raise DatabaseUnavailableError(f"the transaction was rolled back: {lost}") from lost
+        return changed_by(row)
+
+
+def changed_by(row: asyncpg.Record) -> int | None:
+    """Return what a claimed token says: how many rows its write changed, None if there was none."""
+    changed: int = row["changed"]
+    return None if changed < 0 else changed
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

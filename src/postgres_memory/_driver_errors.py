@@ -38,6 +38,16 @@ def translated() -> Iterator[None]:
         raise translate(error) from error
 
 
+@contextmanager
+def harmless() -> Iterator[None]:
+    """Have the errors of the body say that nothing was written, whatever became of it."""
+    try:
+        yield
+    except DatabaseError as error:
+        error.nothing_written = True
+        raise
+
+
 def translate(error: Exception) -> PostgresMemoryError:
     """Return the driver's ``error`` in our words: the server's message, without its DETAIL, which shows rows.
 

@@ -12,6 +12,7 @@ import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, translated
 from ._validation import check_limit, check_seconds
+from ._waiting import LETTING_GO, through
 from .errors import ClosedError, DatabaseUnavailableError, InvalidValueError, PoolExhaustedError
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ class PoolCounts:
     size: int
     in_use: int
     max_size: int
+
+
+async def stop(connection: Connection) -> None:
+    """Stop what was begun on a connection outside of a transaction, however often the caller is cancelled.
+
+    A statement that was prepared, and not executed, would leave the transaction open that it would have been.
+    """
+    with suppress(*DRIVER_ERRORS):
+        await through(lambda: connection.execute("SELECT", timeout=LETTING_GO))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +135,19 @@ class Lending:
 
         The pool's own release is a task behind a shield: two more turns of the event loop, a tenth of a millisecond.
         The shield is for the reset query, which a pool of ours does not send, so that its parts run here without a
-        pause; where the connection still waits for a cancelled statement, being cancelled again closes it.
+        pause; where the connection still waits for a cancelled statement, being cancelled again closes it, as does a
+        server that does not answer.
         """
         self._held.pop(connection, None)
         proxy = cast(Any, connection)
         with suppress(*DRIVER_ERRORS):
+            if proxy._con is not None and not connection.is_closed() and connection.is_in_transaction():
+                connection.terminate()  # it could not be rolled back: the connection is about to be lost
             if self.borrowed or proxy._con is None:
-                await self.pool.release(connection)
+                await self.pool.release(connection, timeout=LETTING_GO)
             else:
                 proxy._con._on_release()
-                await proxy._holder.release(None)
+                await proxy._holder.release(LETTING_GO)
 
     @asynccontextmanager
     async def lent(self, purpose: str) -> AsyncIterator[Connection]:
@@ -143,6 +156,9 @@ class Lending:
             connection = await self.acquire(purpose)
         try:
             yield connection
+        except BaseException:
+            await stop(connection)
+            raise
         finally:
             await self.release(connection)
 
@@ -155,10 +171,14 @@ class Lending:
         """Close a pool of our own after the calls that hold a connection, and lend nothing more."""
         self._over = True
         if not self.borrowed:
-            while self._waiting:
-                self._nobody_waits.clear()
-                await self._nobody_waits.wait()
-            await self.pool.close()
+            try:
+                while self._waiting:
+                    self._nobody_waits.clear()
+                    await self._nobody_waits.wait()
+                await self.pool.close()
+            except BaseException:
+                self.pool.terminate()
+                raise
 
     def counts(self) -> PoolCounts:
         """Return how many connections the pool has."""

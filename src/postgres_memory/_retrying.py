@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from .errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
+from .errors import DatabaseError, DatabaseTimeoutError, DatabaseUnavailableError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     import tenacity
@@ -31,12 +31,21 @@ def passes(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and error.sqlstate in _PASSING
 
 
-async def persistent(run: Callable[[], Awaitable[ResultT]], seconds: float) -> ResultT:
+def passes_or_is_late(error: BaseException) -> bool:
+    """Say whether ``error`` may be gone; also of no answer in time, where what asks must know."""
+    return passes(error) or (isinstance(error, DatabaseTimeoutError) and not error.nothing_written)
+
+
+async def persistent(
+    run: Callable[[], Awaitable[ResultT]],
+    seconds: float,
+    again_after: Callable[[BaseException], bool] = passes,
+) -> ResultT:
     """Return what ``run`` returns; what passes is tried again for at most ``seconds``, then raised."""
     try:
         return await run()
     except DatabaseError as error:
-        if not passes(error) or not seconds:
+        if not again_after(error) or not seconds:
             raise
         failed = [error]
     import tenacity  # what succeeds at once does without it
@@ -47,7 +56,7 @@ async def persistent(run: Callable[[], Awaitable[ResultT]], seconds: float) -> R
         return await run()
 
     retrying = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_exception(passes),
+        retry=tenacity.retry_if_exception(again_after),
         stop=tenacity.stop_before_delay(seconds),
         wait=tenacity.wait_random_exponential(multiplier=_FIRST_PAUSE, max=_LONGEST_PAUSE),
         before_sleep=_tell,

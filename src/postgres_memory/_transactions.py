@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ._driver_errors import DRIVER_ERRORS, translated
+from ._waiting import LETTING_GO, through
 from .errors import DatabaseError
 
 if TYPE_CHECKING:
@@ -45,10 +46,17 @@ async def ended(connection: Connection, end: str, rollback: str) -> AsyncIterato
         else:
             await executed(connection, end)
     except BaseException:
-        # A lost connection cannot roll back, and need not: the server does. What the body raised is what counts.
-        with suppress(*DRIVER_ERRORS):
-            await connection.execute(rollback)
+        await rolled_back(connection, rollback)
         raise
+
+
+async def rolled_back(connection: Connection, rollback: str) -> None:
+    """Roll back, however often the caller is cancelled: half of what was begun would be committed with what follows.
+
+    A lost connection cannot roll back, and need not: the server does. What the body raised is what counts.
+    """
+    with suppress(*DRIVER_ERRORS):
+        await through(lambda: connection.execute(rollback, timeout=LETTING_GO))
 
 
 async def executed(connection: Connection, sql: str) -> str:

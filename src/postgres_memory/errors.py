@@ -23,7 +23,7 @@
     │   ├── SchemaTooOldError       an older one
     │   └── MigrationError          migrating it failed (state, version, missing right)
     └── DatabaseError               the database refused or failed; carries the SQLSTATE
-        ├── DatabaseUnavailableError  no connection, or it was lost; nothing was written
+        ├── DatabaseUnavailableError  no connection, or it was lost
         ├── DatabaseTimeoutError      no answer in time (also a TimeoutError)
         │   └── PoolExhaustedError    … of a pool all of whose connections are in use; nothing was written
         └── OutcomeUnknownError       a write may have happened, and what is there cannot tell
@@ -178,7 +178,7 @@ class MigrationError(SchemaError):
 class DatabaseError(PostgresMemoryError):
     """PostgreSQL refused or failed. ``sqlstate`` is its code, where it gave one; ``__cause__`` the driver's error.
 
-    ``nothing_written`` is True where it is certain that the statement or transaction changed nothing.
+    ``nothing_written`` is True where it is certain that the call changed nothing.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None, nothing_written: bool = True) -> None:

@@ -1,5 +1,6 @@
 """The connection is lost before a statement reaches the server, or its answer on the way back: for each statement of
-each writing verb in turn. The write is there afterwards, once, and the caller is told what it did.
+each writing verb in turn; then once more, for the statement that finds out what became of it. The write is there
+afterwards, once, and the caller is told what it did.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from ..conftest import Database
 from ..integration.proxy import Proxy
 from .writes import WRITES, furnish, shown, state
 
-Fault = Literal["", "lost answer", "cut before"]
+Fault = Literal["", "lost answer", "cut before", "lost answers", "cut before, lost answer"]
+
+_FAULTS: tuple[Fault, ...] = ("lost answer", "cut before", "lost answers", "cut before, lost answer")
 
 
 @pytest.fixture
@@ -46,11 +49,14 @@ class Trial:
             await furnish(memory, session)
         async with PostgresMemory(self.proxy.dsn, namespace=namespace, access_tracking="off") as memory:
             self.proxy.executions = 0
-            self.proxy.lose_answer_to = number if fault == "lost answer" else 0
-            self.proxy.cut_before = number if fault == "cut before" else 0
+            # What comes next is the first that finds out what became of it.
+            later = 1 if fault == "cut before, lost answer" else 0
+            self.proxy.lose_answer_to = number + later if "lost" in fault else 0
+            self.proxy.lose_answers_after = 1 if fault == "lost answers" else 0
+            self.proxy.cut_before = number if "cut" in fault else 0
             result = shown(await WRITES[self.verb](memory))
             executions = self.proxy.executions
-            self.proxy.lose_answer_to = self.proxy.cut_before = 0
+            self.proxy.lose_answer_to = self.proxy.cut_before = self.proxy.lose_answers_after = 0
             counts = memory._context.database.pool_counts()
             assert counts is not None
             assert counts.in_use == 0
@@ -68,5 +74,5 @@ async def test_a_write_happens_once(
     executions = proxy.executions
     assert executions > 0
     for number in range(1, executions + 1):
-        for fault in ("lost answer", "cut before"):
+        for fault in _FAULTS:
             assert await trial.run(fault, number) == expected, f"{fault}, statement {number}"

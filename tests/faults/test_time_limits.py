@@ -82,7 +82,7 @@ async def test_a_server_that_does_not_answer(proxy: Proxy) -> None:
 
 async def test_a_statement_that_takes_too_long(database: Database) -> None:
     connection = await asyncpg.connect(database.dsn)
-    async with PostgresMemory(database.dsn, statement_timeout=0.3) as memory:
+    async with PostgresMemory(database.dsn, statement_timeout=0.3, retry_for=0.5) as memory:
         async with connection.transaction():
             await connection.execute("LOCK TABLE memory.memories")
             with pytest.raises(DatabaseTimeoutError):

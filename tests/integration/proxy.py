@@ -13,6 +13,9 @@ from ..conftest import Database
 _READY_FOR_QUERY = b"Z"
 #: Execute, of a prepared statement, and Query.
 _EXECUTES = {b"E", b"Q"}
+_COPY_DATA = b"d"
+#: How many bytes come at a time from a proxy that is ``piecemeal``.
+_PIECE = 7
 
 
 @dataclass(slots=True)
@@ -23,10 +26,23 @@ class Proxy:
     port: int = 0
     silent: bool = False
     delay: float = 0.0
-    #: Counts what is executed; the answer to the execution of this number is lost, or the connection before it.
+    #: Counts what is executed; the answer to the execution of this number is lost (and to so many after it), or the
+    #: connection before it.
     executions: int = 0
     lose_answer_to: int = 0
+    lose_answers_after: int = 0
     cut_before: int = 0
+    #: Of so many COMMITs, one loses its answer; of so many pieces of a COPY, one comes only in part; 0 for none.
+    #: A connection that ``holds_copies`` takes nothing more when one begins.
+    lose_one_commit_of: int = 0
+    cut_one_copy_of: int = 0
+    holds_copies: bool = False
+    #: Answers come a few bytes at a time.
+    piecemeal: bool = False
+    #: Connections swallow everything, for ever; those that are made later do not, if it is over then.
+    black_hole: bool = False
+    commits: int = 0
+    copies: int = 0
     round_trips: int = 0
     connections: int = 0
     sent: list[str] = field(default_factory=list)
@@ -53,6 +69,12 @@ class Proxy:
         for link in self._links:
             link.cancel()
         await asyncio.gather(*self._links, return_exceptions=True)
+
+    def cut(self) -> int:
+        """Cut every connection there is, and return how many."""
+        for link in self._links:
+            link.cancel()
+        return len(self._links)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -100,9 +122,30 @@ class Proxy:
                     self.executions += 1
                     if self.executions == self.cut_before:
                         return
-                    if self.executions == self.lose_answer_to:
+                    if self._is_lost() or self._loses(message):
                         losing.set()
+                elif message[:1] == _COPY_DATA and self.holds_copies:
+                    self.copies += 1
+                    await asyncio.Event().wait()
+                elif message[:1] == _COPY_DATA and self._cuts():
+                    writer.write(message[: len(message) // 2])
+                    await writer.drain()
+                    return
                 await self._pass_on(message, writer)
+
+    def _is_lost(self) -> bool:
+        first = self.lose_answer_to
+        return bool(first) and first <= self.executions <= first + self.lose_answers_after
+
+    def _loses(self, message: bytes) -> bool:
+        if b"COMMIT" not in message:
+            return False
+        self.commits += 1
+        return bool(self.lose_one_commit_of) and self.commits % self.lose_one_commit_of == 0
+
+    def _cuts(self) -> bool:
+        self.copies += 1
+        return bool(self.cut_one_copy_of) and self.copies % self.cut_one_copy_of == 0
 
     async def _forward_answers(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, losing: asyncio.Event
@@ -113,11 +156,18 @@ class Proxy:
                 if message[:1] == _READY_FOR_QUERY:
                     return
                 continue
-            await self._pass_on(message, writer)
+            if self.piecemeal:
+                for start in range(0, len(message), _PIECE):
+                    await self._pass_on(message[start : start + _PIECE], writer)
+                    await asyncio.sleep(0)
+            else:
+                await self._pass_on(message, writer)
             if message[:1] == _READY_FOR_QUERY:
                 self.round_trips += 1
 
     async def _pass_on(self, message: bytes, writer: asyncio.StreamWriter) -> None:
+        if self.black_hole:
+            await asyncio.Event().wait()
         if self.delay:
             await asyncio.sleep(self.delay)
         writer.write(message)

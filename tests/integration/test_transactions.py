@@ -175,8 +175,10 @@ async def test_cancelled_before_the_answer_to_a_savepoint(
     """Who catches it and goes on in his transaction commits nothing of the call: no key without its memory."""
     execute = asyncpg.Connection.execute
 
-    async def cut_off(own: asyncpg.Connection[asyncpg.Record], query: str) -> str:
-        answer: str = await execute(own, query)
+    async def cut_off(
+        own: asyncpg.Connection[asyncpg.Record], query: str, *, timeout: float | None = None
+    ) -> str:
+        answer: str = await execute(own, query, timeout=timeout)
         if query == unanswered:
             raise asyncio.CancelledError
         return answer
@@ -204,8 +206,10 @@ async def test_cancelled_before_the_answer_to_begin(
     complaints: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, about: complaints.append(about))
 
-    async def cut_off(own: asyncpg.Connection[asyncpg.Record], query: str) -> str:
-        answer: str = await execute(own, query)
+    async def cut_off(
+        own: asyncpg.Connection[asyncpg.Record], query: str, *, timeout: float | None = None
+    ) -> str:
+        answer: str = await execute(own, query, timeout=timeout)
         if query == "BEGIN":
             raise asyncio.CancelledError
         return answer

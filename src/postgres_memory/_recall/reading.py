@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._context import Context
+from .._context import Context, after_writing
 from .._validation import check_id
 from ..errors import InvalidTypeError, NotFoundError
 from ..records import MemoryRecord
@@ -16,6 +16,12 @@ async def read_record(context: Context, id: str) -> MemoryRecord:
     if record is None:
         raise NotFoundError(context.namespace, (id,))
     return record
+
+
+async def read_written(context: Context, id: str) -> MemoryRecord:
+    """Return the record of a memory that was written a moment ago; if that fails, the error says that it was."""
+    with after_writing():
+        return await read_record(context, id)
 
 
 async def read_records(context: Context, ids: Iterable[str]) -> list[MemoryRecord | None]:

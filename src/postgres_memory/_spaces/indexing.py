@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .._context import Context
 from .._driver_errors import DRIVER_ERRORS, translated
 from .._progress import tell
+from .._waiting import finished
 
 if TYPE_CHECKING:
     from .._pooling import Connection
@@ -81,9 +82,7 @@ async def build(context: Context, connection: Connection, statement: str, progre
     finally:
         if telling is not None:
             telling.cancel()
-            await asyncio.wait([telling])
-            if not telling.cancelled():
-                telling.exception()
+            await finished([telling])
 
 
 async def _tell(context: Context, connection: Connection, progress: Progress) -> None:

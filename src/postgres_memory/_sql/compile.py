@@ -20,7 +20,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from .names import qualified
 from .repeating import is_repeatable
 from .schema import tables
-from .write_tokens import claim_token, get_token
+from .write_tokens import claim_token
 
 _DIALECT: Dialect = registry.load("postgresql.asyncpg")()
 
@@ -52,7 +52,7 @@ def _writes(executable: BuiltStatement) -> bool:
 class Statement:
     """A compiled statement: its ``name``, its ``sql`` with ``$1 …``, and which ``parameters`` they stand for.
 
-    ``repeatable`` if it may run again where nobody knows whether it ran: what it writes is the same twice as once.
+    ``repeatable`` if it may run again where nobody knows whether it ran: what it ``writes`` is the same twice as once.
     """
 
     name: str
@@ -83,13 +83,8 @@ class Catalog:
 
     @cached_property
     def claim(self) -> Statement:
-        """The statement that takes a write's token, if nobody has it."""
+        """The statement that takes a write's token and says what the write did that left it."""
         return self._statement(claim_token)
-
-    @cached_property
-    def written(self) -> Statement:
-        """The statement that reads what a write left with its token."""
-        return self._statement(get_token)
 
     def commit(self, namespace: str, token: str) -> str:
         """Return the SQL that leaves a token, if the transaction wrote anything, and commits: one round trip.

@@ -1,7 +1,7 @@
 """Marks of what committed: a write leaves its token beside what it does, so that a lost answer can be found out.
 
-Whoever lost the answer inserts the same token. That waits for a commit still in flight; if the token is there then, the
-write happened, and if not, it never will, since its own insert would meet this one.
+Whoever lost the answer inserts the same token, as claimed. That waits for a commit still in flight; if the token is
+there then, the write happened, and if not, it never will, since its own insert would meet this one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from sqlalchemy.dialects.postgresql import UUID, insert
 from .parameters import number_parameter, text_parameter
 from .repeating import repeatable
 from .schema import Tables
+
+#: Stands instead of a number of rows in a token that no write left.
+CLAIMED = -1
 
 
 def marked(tables: Tables, changed: CTE) -> CTE:
@@ -34,24 +37,21 @@ def marked(tables: Tables, changed: CTE) -> CTE:
     )
 
 
+@repeatable
 def claim_token(tables: Tables) -> UpdateBase:
-    """Insert a token; return a row if it was not there."""
-    tokens = tables.write_tokens
-    return (
-        insert(tokens)
-        .values(namespace=text_parameter("namespace"), token=cast(text_parameter("token"), UUID))
-        .on_conflict_do_nothing()
-        .returning(tokens.c.namespace)
-    )
+    """Take a token; return how many rows were ``changed`` by the write that left it, or `CLAIMED` if none did.
 
-
-def get_token(tables: Tables) -> Select[Any]:
-    """Return how many rows were changed by the write that left a token."""
+    Who loses the answer takes it again, and is told the same.
+    """
     tokens = tables.write_tokens
-    return select(tokens.c.changed).where(
-        tokens.c.namespace == text_parameter("namespace"),
-        tokens.c.token == cast(text_parameter("token"), UUID),
+    inserted = insert(tokens).values(
+        namespace=text_parameter("namespace"),
+        token=cast(text_parameter("token"), UUID),
+        changed=literal_column(str(CLAIMED)),
     )
+    return inserted.on_conflict_do_update(
+        index_elements=["namespace", "token"], set_={"changed": tokens.c.changed}
+    ).returning(tokens.c.changed)
 
 
 @repeatable

@@ -13,6 +13,7 @@ from typing import TypeVar, get_args
 from .._context import Context
 from .._progress import tell
 from .._validation import check_positive
+from .._waiting import finished
 from .._writing.add_many import add_many
 from ..bulk_records import MAX_FAILURES, ImportFailure, ImportResult
 from ..errors import InvalidValueError
@@ -91,9 +92,7 @@ async def _import_export(
         finally:
             if writing is not None:
                 writing.cancel()
-                await asyncio.wait([writing])
-                if not writing.cancelled():
-                    writing.exception()  # what is raised already is what counts
+                await finished([writing])  # what is raised already is what counts
     return loader.result
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from .._validation import kind_of
+from .._waiting import finished
 from ..errors import InvalidTypeError
 from ..ids import new_id
 from .reading import Stream
@@ -22,15 +23,11 @@ Write = Callable[[bytes], object]
 
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     """Run ``function`` beside the event loop. If cancelled, wait for it, so that no file is closed under it."""
-    task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    task = asyncio.create_task(asyncio.to_thread(function, *arguments))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        while not task.done():
-            with suppress(asyncio.CancelledError):  # again: that it is cancelled is known
-                await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()
+        await finished([task])
         raise
 
 

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import get_args
 
-from .._context import Context
+from .._context import Context, after_writing
 from .._progress import tell
 from .._validation import check_positive
+from .._waiting import finished
 from ..bulk_records import MAX_FAILURES, BulkFailure, BulkResult
 from ..errors import InvalidValueError
 from .adding import Dedupe, OnConflict
@@ -70,10 +71,11 @@ async def add_many(
             batch.vectors, batch.contents = await vectors_of(context, batch.contents), []
             await loading.write(batch)
         await loading.end()
-    except Exception:
+    except Exception as error:
         # The input failed. A batch that was read whole before that is stored; cancelling it would leave that to chance.
         await loading.settle()
-        raise
+        with after_writing(loading.tally.stored > 0):
+            raise error
     finally:
         loading.cancel()
         await loading.settle()
@@ -120,11 +122,7 @@ class _Loading:
 
     async def settle(self) -> None:
         """Wait until nothing is under way. What is raised already is what the caller learns."""
-        if self._under_way:
-            await asyncio.wait(self._under_way)
-        for task in self._under_way:
-            if not task.cancelled():
-                task.exception()
+        await finished(self._under_way)
         self._under_way.clear()
 
     async def _write(self, batch: Batch, before: asyncio.Task[None] | None) -> None:

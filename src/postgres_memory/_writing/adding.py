@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .._context import Context, Written
+from .._context import Context, Written, after_writing
 from .._json import encode_metadata
-from .._recall.reading import read_record, read_records
+from .._recall.reading import read_records, read_written
 from .._relation_json import encode_relations
 from .._validation import check_content, check_id, check_key
 from ..embedding.counting import counts_of
@@ -228,10 +228,11 @@ async def add(context: Context, addition: Addition, prepared: Prepared) -> Memor
     for _ in range(ATTEMPTS):
         row = await _insert(context, addition, prepared)
         if isinstance(row, Written):
-            return await read_record(context, record.id)
+            return await read_written(context, record.id)
         if row is not None and row["version"] == 1:
             return prepared.as_stored(row)
-        existing = await _in_the_way(context, addition, prepared.parameters, held=row is None)
+        with after_writing(row is not None and row["version"] is not None):
+            existing = await _in_the_way(context, addition, prepared.parameters, held=row is None)
         if existing is not None:
             return existing
     raise changing(context, record.id)

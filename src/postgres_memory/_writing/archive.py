@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._context import Context, Written
-from .._recall.reading import read_record
+from .._recall.reading import read_record, read_written
 from .._validation import check_id
 from ..records import MemoryRecord
 
@@ -15,6 +15,6 @@ async def archive(context: Context, id: str) -> MemoryRecord:
 
     check_id(id)
     rows = await context.once(archive_memory, {"namespace": context.namespace, "id": id})
-    return (
-        record_from_row(rows[0]) if rows and not isinstance(rows, Written) else await read_record(context, id)
-    )
+    if isinstance(rows, Written):
+        return await read_written(context, id)
+    return record_from_row(rows[0]) if rows else await read_record(context, id)

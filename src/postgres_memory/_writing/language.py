@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._context import Context, Written
+from .._context import Context, Written, after_writing
 from .._validation import check_key
 from ..errors import DatabaseError, InvalidValueError
 
@@ -29,7 +29,8 @@ async def set_language(context: Context, language: str) -> int:
     await context.fetch(choose_language, parameters)
     changed = 0
     while True:
-        rows = await context.once(change_languages, parameters)
+        with after_writing():
+            rows = await context.once(change_languages, parameters)
         number: int = rows.changed if isinstance(rows, Written) else rows[0]["count"]
         changed += number
         if not number:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._context import TOKEN_LIFE, Context, Written
+from .._context import TOKEN_LIFE, Context, Written, after_writing
 from .._validation import check_positive
 from ..errors import UsageError
 from ..ids import first_id
@@ -37,16 +37,19 @@ async def purge_expired(
     memories = keys = 0
     more = True
     while more:
-        deleted, more = await _batch(context, purge_memories, batch_size)
+        with after_writing(bool(memories)):
+            deleted, more = await _batch(context, purge_memories, batch_size)
         memories += deleted
         report(Purged(memories, keys))
     more = True
     while more:
-        deleted, more = await _batch(context, purge_idempotency_keys, batch_size)
+        with after_writing(bool(memories or keys)):
+            deleted, more = await _batch(context, purge_idempotency_keys, batch_size)
         keys += deleted
         report(Purged(memories, keys))
-    while (await _batch(context, purge_tokens, batch_size))[1]:
-        pass
+    with after_writing(bool(memories or keys)):
+        while (await _batch(context, purge_tokens, batch_size))[1]:
+            pass
     return Purged(memories, keys)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._context import Context, Written
-from .._recall.reading import read_record
+from .._recall.reading import read_record, read_written
 from .._validation import check_id
 from ..errors import ConflictError, NotFoundError
 from ..records import MemoryRecord, MemoryStatus
@@ -28,7 +28,7 @@ async def restore(context: Context, id: str) -> MemoryRecord:
             await make_way(context, id)
             continue
         if isinstance(rows, Written):
-            return await read_record(context, id)
+            return await read_written(context, id)
         (row,) = rows
         if row["stale"]:
             continue

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._context import Context, Written
-from .._recall.reading import read_record
+from .._recall.reading import read_written
 from .._validation import check_id
 from ..errors import ConflictError, DatabaseError, InvalidValueError, NotFoundError
 from ..records import MemoryRecord, MemoryStatus
@@ -40,7 +40,7 @@ async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecor
             raise
         raise ConflictError("a related memory was deleted meanwhile", namespace=namespace, id=id_) from error
     if isinstance(rows, Written):
-        return await read_record(context, id_)
+        return await read_written(context, id_)
     (row,) = rows
     if row["found"] is None:
         raise NotFoundError(namespace, (old_id,))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._context import Context, Written
 from .._json import decode_metadata, encode_metadata
-from .._recall.reading import read_record
+from .._recall.reading import read_written
 from .._record_checks import check_array, check_enum, check_fraction, check_optional_key, check_time
 from .._validation import check_content, check_id, check_positive
 from ..embedding.counting import counts_of
@@ -58,7 +58,7 @@ async def update(
     else:
         row = await _write(context, parameters, changed)
     if isinstance(row, Written):
-        return await read_record(context, id)
+        return await read_written(context, id)
     if row["found"] is None:
         raise NotFoundError(context.namespace, (id,))
     if row["version"] is None:
