@@ -16,7 +16,7 @@ BIN := $(VENV)/bin
 SOURCES := src tests scripts alembic
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-pooler test-container test-skipped images lint types imports test-lowest clean
+.PHONY: help demo test test-faults test-pooler test-container test-skipped images lint types imports test-lowest clean
 
 help:
 	@sed -n 's/^| `\(make [^`]*\)` | /\1: /p' CONTRIBUTING.md | sed 's/ |$$//'
@@ -45,6 +45,8 @@ test-skipped: $(VENV)/.dev
 
 images: $(VENV)/.dev
 	PYTHON=$(abspath $(BIN)/python) docker/build
+test-faults: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 tests/faults $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/python -m ruff check $(SOURCES)

@@ -123,6 +123,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=os.environ[SKIP]))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Here, since the process that prints imports no other conftest where pytest-xdist runs the tests."""
+    from .faults.summary import write_summary
+
+    write_summary(terminalreporter)
+
+
 def remove_folder() -> None:
     shutil.rmtree(os.environ.pop(FOLDER), ignore_errors=True)
 

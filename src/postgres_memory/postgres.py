@@ -117,11 +117,11 @@ class PostgresMemory(Verbs):
     idempotency keys are remembered for ``idempotency_ttl``.
 
     A pool made here holds ``pool_min_size`` to ``pool_max_size`` connections. Times are in seconds: a connection is
-    made within ``connect_timeout``, one of the pool is waited for at most ``acquire_timeout`` (PoolExhaustedError
-    then says who holds them), and a statement is given up after ``statement_timeout``, if there is one, when what
-    became of a write is found out; `within` limits a whole call. What passes, such as a lost connection, a failover or a
-    deadlock, is tried again for at most ``retry_for`` seconds, 0 for not at all: a write never twice, since it leaves a
-    mark by which a lost answer is found out. If that cannot be done in time, OutcomeUnknownError says so. Nothing is
+    made within ``connect_timeout``, one of the pool is waited for at most ``acquire_timeout`` (PoolExhaustedError then
+    says who holds them), and a statement is given up after ``statement_timeout``, if there is one, when what became of
+    a write is found out; `within` limits a whole call. What passes, such as a lost connection, a failover or a
+    deadlock, is tried again for at most ``retry_for`` seconds, 0 for not at all: a write never twice, since it leaves
+    a mark by which a lost answer is found out. If that cannot be done in time, OutcomeUnknownError says so. Nothing is
     tried again inside a transaction of the caller's.
 
     Where ``dsn`` leads to a pooler such as PgBouncer, ``migration_dsn`` leads to the server itself: `migrate`,
