@@ -99,7 +99,7 @@ class Bench:
 @pytest.fixture
 async def bench(database: Database) -> AsyncIterator[Bench]:
     pool = asyncpg.create_pool(database.dsn, min_size=0, max_size=1)
-    watcher = await asyncpg.connect(database.dsn)
+    watcher = await asyncpg.connect(database.direct_dsn)
     async with pool, PostgresMemory(pool, access_tracking="off") as memory:
         made = Bench(database.dsn, watcher, memory, PostgresSession(pool, "talk"), listened())
         yield made

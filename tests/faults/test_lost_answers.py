@@ -25,7 +25,7 @@ _FAULTS: tuple[Fault, ...] = ("lost answer", "cut before", "lost answers", "cut 
 @pytest.fixture
 async def watcher(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection past the proxy."""
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     yield connection
     await connection.close()
 

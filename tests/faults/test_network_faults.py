@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any, cast
 
 import pytest
 
@@ -131,7 +132,7 @@ async def test_a_large_copy_is_cut_while_it_waits(way: Proxy) -> None:
 
 async def test_connections_are_kept_alive(way: Proxy) -> None:
     async with PostgresMemory(way.dsn) as memory, memory._context.database.acquired() as connection:
-        own = connection._transport.get_extra_info("socket")
+        own = cast(Any, connection)._transport.get_extra_info("socket")
         assert own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000

@@ -35,7 +35,7 @@ async def test_who_holds_the_connections(database: Database) -> None:
 
         holder = asyncio.create_task(hold(), name="the holder")
         await entered.wait()
-        connection = await asyncpg.connect(database.dsn)
+        connection = await asyncpg.connect(database.direct_dsn)
         async with connection.transaction():
             await connection.execute("LOCK TABLE memory.memories")
             storing = asyncio.create_task(memory.store("tea"), name="who stores")
@@ -81,7 +81,7 @@ async def test_a_server_that_does_not_answer(proxy: Proxy) -> None:
 
 
 async def test_a_statement_that_takes_too_long(database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     async with PostgresMemory(database.dsn, statement_timeout=0.3, retry_for=0.5) as memory:
         async with connection.transaction():
             await connection.execute("LOCK TABLE memory.memories")
@@ -95,7 +95,7 @@ async def test_a_statement_that_takes_too_long(database: Database) -> None:
 
 
 async def test_a_whole_call(database: Database) -> None:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
 
     async def slow(texts: list[str]) -> list[list[float]]:
         await asyncio.sleep(30)

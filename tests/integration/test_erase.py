@@ -17,7 +17,7 @@ from ..conftest import Database
 
 @pytest.fixture
 async def watcher(database: Database) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    connection = await asyncpg.connect(database.dsn)
+    connection = await asyncpg.connect(database.direct_dsn)
     yield connection
     await connection.close()
 
