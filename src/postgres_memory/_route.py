@@ -118,6 +118,8 @@ async def create_pool(dsn: Dsn, options: PoolOptions) -> Pool:
         timeout=options.connect_timeout,
         command_timeout=options.statement_timeout,
         connect=_Route().connect,
+        # The driver does not keep prepared statements longer than 15 KiB unless told to; `recall` has such.
+        max_cacheable_statement_size=0,
         # The reset query costs a round trip per call. Nothing of ours outlives a transaction, so there is nothing to
         # reset.
         reset=_no_reset,

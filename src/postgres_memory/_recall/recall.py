@@ -74,7 +74,7 @@ async def recall(
     parameters |= {
         "namespace": context.namespace,
         "limit": read,
-        "min_score": None if reranker is not None else least,
+        "min_score": -math.inf if least is None or reranker is not None else least,
         "as_of": None if as_of is None else check_time(as_of, "as_of"),
         "blocks": _looked_at(read, _BLOCKS),
         "candidates": None if exact else _looked_at(read, _CANDIDATES),
@@ -156,7 +156,7 @@ async def _by_words(
         enough = sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]
         # Without a row nothing matches, unless what was found had too low a score.
         complete = (
-            rows[0]["complete"] if rows else not (places.filtered and parameters["min_score"] is not None)
+            rows[0]["complete"] if rows else not (places.filtered and parameters["min_score"] > -math.inf)
         )
         if enough or complete:
             where = _where(places, complete=complete)

@@ -209,9 +209,11 @@ def terms_of_nearest(tables: Tables, near: CTE) -> CTE:
 
 def replacements(near: CTE) -> list[ColumnElement[Any]]:
     """Return the words that were replaced and those that replaced them, as two arrays."""
-    order = (near.c.g, near.c.word)
+    # A subquery, since an aggregate of the columns of a CTE itself keeps that CTE when a statement is copied.
+    pairs = select(near.c.g, near.c.word, near.c.known).subquery("replaced")
+    order = (pairs.c.g, pairs.c.word)
     arrays = (
-        func.array_agg(aggregate_order_by(near.c[name], *order), type_=ARRAY(Text()))
+        func.array_agg(aggregate_order_by(pairs.c[name], *order), type_=ARRAY(Text()))
         for name in ("word", "known")
     )
     names = ("misspelt", "nearest")

@@ -40,7 +40,14 @@ from .lexical import (
     place_of,
     seen,
 )
-from .parameters import float_parameter, number_parameter, text_parameter, texts_parameter, time_parameter
+from .parameters import (
+    apart_from_planning,
+    float_parameter,
+    number_parameter,
+    text_parameter,
+    texts_parameter,
+    time_parameter,
+)
 from .predicates import Shape, predicate
 from .records import select_records
 from .schema import Tables
@@ -92,7 +99,10 @@ def recall_lexical(
     searched = false() if distance is None else readable_space(tables).is_not(None)
     complete = func.coalesce(leg.complete, true())
     statement = statement.add_columns(complete.label("complete"), searched.label("searched"))
-    return statement if leg.near is None else statement.add_columns(*replacements(leg.near))
+    if leg.near is not None:
+        statement = statement.add_columns(*replacements(leg.near))
+    # With a filter or an index of vectors, what is best depends on the values.
+    return statement if filtered or index is not None else apart_from_planning(statement)
 
 
 def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
@@ -317,10 +327,9 @@ def _cut(everything: Subquery) -> CTE:
     # Sums of floats depend on the order in which an aggregate meets them; rounded, what is equal is a tie.
     rounded = cast(func.round(cast(score, Numeric), number(_DECIMALS)), Double)
     scored = select(everything, rounded.label("score")).subquery("with_scores")
-    enough = or_(float_parameter("min_score").is_(None), scored.c.score >= float_parameter("min_score"))
     return (
         select(scored)
-        .where(enough)
+        .where(scored.c.score >= float_parameter("min_score"))
         .order_by(scored.c.score.desc(), scored.c.seq)
         .limit(number_parameter("limit"))
         .cte("best")
