@@ -40,12 +40,11 @@ RANKINGS = {
     "- subject": Ranking(subject=1),
     "- thread": Ranking(thread=0),
     "- question": Ranking(question=1),
-    "- brevity": Ranking(brevity=0),
     "- dates": Ranking(dates=False),
     "- forms": Ranking(forms=False),
     "- typos": Ranking(typos=0),
     "words only": Ranking(
-        context=0, subject=1, thread=0, question=1, brevity=0, dates=False, forms=False, typos=0
+        context=0, subject=1, thread=0, question=1, dates=False, forms=False, typos=0
     ),
 }
 RESAMPLES, SEED = 2_000, 0

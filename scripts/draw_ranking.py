@@ -26,7 +26,7 @@ _STYLE = "font-family='Helvetica, Arial, sans-serif' font-size='13' fill='#222'"
 def draw(query: str, rows: Sequence[tuple[str, float, Mapping[str, float]]]) -> str:
     """Return an SVG picture of contents, their scores and the parts of those.
 
-    The part of the form is negative; the bars of words and context are shortened by it.
+    The part of the question is negative; the bars of words and context are shortened by it.
     """
     height = _TOP + _ROW * len(rows) + 40
     lines = [
@@ -65,7 +65,7 @@ def _scale(height: int) -> list[str]:
 
 def _row(top: int, content: str, score: float, parts: Mapping[str, float]) -> list[str]:
     found = parts.get("words", 0) + parts.get("context", 0)
-    kept = 1 + parts.get("form", 0) / found if found else 1
+    kept = 1 + parts.get("question", 0) / found if found else 1
     lines = [f"<text x='{_LEFT - 12}' y='{top + 17}' {_STYLE} text-anchor='end'>{escape(content)}</text>"]
     left = float(_LEFT)
     for name, colour in _COLOURS.items():

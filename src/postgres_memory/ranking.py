@@ -27,10 +27,13 @@ class Ranking:
     Of the words: ``context`` is how much those of neighbours in the same thread count, as a share of the usual (1.0);
     ``subject`` is the factor for memories by the subject that the query names, with the object's ``subject_field``;
     ``thread`` is how much of the best score nearby in its thread a memory gets on top; ``question`` is the factor for
-    memories that end with a question mark; ``brevity`` is the length in characters at which a memory counts half;
-    ``dates`` has words of a date in the query found in the time of a memory, and ``forms`` irregular forms of a word
-    found as well (went for go). ``typos`` is how much a known word counts that replaces one which no memory holds, as a
-    share of the usual, where the database has pg_trgm (see `refresh_words`).
+    memories that end with a question mark; ``dates`` has words of a date in the query found in the time of a memory,
+    and ``forms`` irregular forms of a word found as well (went for go). ``typos`` is how much a known word counts that
+    replaces one which no memory holds, as a share of the usual, where the database has pg_trgm (see `refresh_words`).
+
+    ``fusion`` says how words and vectors come together: ``"sum"`` adds their scores, ``"rrf"`` what their ranks are
+    worth. ``relations`` is how much of its score a hit gives to memories that support or extend it or that it supports
+    or extends, and loses where another contradicts it, for a relation of confidence 1.
 
     Priors, added to the score: ``recency`` is a weight and the time in which it halves, ``importance`` and
     ``confidence`` are weights of the fields.
@@ -45,13 +48,14 @@ class Ranking:
     subject: float = 2.0
     thread: float = 0.3
     question: float = 0.9
-    brevity: float = 10.0
     dates: bool = True
     forms: bool = True
     typos: float = 0.7
     recency: tuple[float, timedelta] | None = None
     importance: float = 0.0
     confidence: float = 0.0
+    relations: float = 0.0
+    fusion: Literal["sum", "rrf"] = "sum"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -61,6 +65,8 @@ class Ranking:
                     raise InvalidTypeError(field.name, f"must be True or False, not {kind_of(value)}")
             elif field.name == "space":
                 _check_space(value, self)
+            elif field.name == "fusion":
+                _check_fusion(value)
             elif field.name != "recency":
                 _check_weight(value, field.name)
         if self.recency is not None:
@@ -74,6 +80,11 @@ def _check_space(value: object, ranking: Ranking) -> None:
         raise InvalidValueError("space", "must be 'hash' or None, for the space of the object's embedder")
     if value == "hash" and ranking.lexical:
         raise InvalidValueError("space", "'hash' ranks by itself: set lexical to 0")
+
+
+def _check_fusion(value: object) -> None:
+    if value not in ("sum", "rrf"):
+        raise InvalidValueError("fusion", "must be 'sum' or 'rrf'")
 
 
 def _check_weight(value: object, name: str) -> None:

@@ -23,7 +23,7 @@ _, REEMBED, SWITCH, RESTARTED, CLEAN_UP = re.findall(
 OLD, NEW = 32, 24
 
 #: Nearness of vectors and nothing else.
-VECTORS = Ranking(lexical=0, vector=1, brevity=0, question=1, thread=0, context=0)
+VECTORS = Ranking(lexical=0, vector=1, question=1, thread=0, context=0)
 
 #: Takes the place of the module that the page shows, which asks an endpoint.
 EMBEDDERS = f"""

@@ -24,11 +24,10 @@ OFF: dict[str, Any] = {
     "subject": 1.0,
     "thread": 0.0,
     "question": 1.0,
-    "brevity": 0.0,
     "dates": False,
     "forms": False,
 }
-NOTHING = Ranking(context=0, subject=1, thread=0, question=1, brevity=0, dates=False, forms=False)
+NOTHING = Ranking(context=0, subject=1, thread=0, question=1, dates=False, forms=False)
 LEXEMES = """
 SELECT lexeme, cardinality(positions) FROM unnest(to_tsvector('english', $1)) AS found(lexeme, positions, weights)
 """

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from postgres_memory._recall.recall import ANSWER, THREAD_RARITY, WINDOW
-from postgres_memory._sql.recalling import NEARBY
+from postgres_memory._sql.pulling import FIRST
+from postgres_memory._sql.scoring import NEARBY
 from postgres_memory.ranking import Ranking
 
 
@@ -27,6 +28,16 @@ class Held:
     @property
     def asks(self) -> bool:
         return re.search(r"[?？؟]\s*$", self.content) is not None
+
+
+@dataclass(frozen=True)
+class Related:
+    """A relation between memories of the corpus."""
+
+    source: str
+    target: str
+    kind: str
+    confidence: float
 
 
 def rank(
@@ -47,7 +58,6 @@ def rank(
     subjects = {one for one in named if not any(one != other and one in other for other in named)}
     for id_ in score:
         memory = by_id[id_]
-        score[id_] *= len(memory.content) / max(len(memory.content) + ranking.brevity, 1.0)
         score[id_] *= ranking.question if memory.asks else 1
         score[id_] *= ranking.subject if subjects == {memory.subject} else 1
     shaped = dict(score)
@@ -59,6 +69,28 @@ def rank(
                 shaped[near.id] for near in nearby if near and near.id in shaped
             )
     return dict(score)
+
+
+def relate(
+    memories: Sequence[Held], score: dict[str, float], relations: Sequence[Related], weight: float
+) -> dict[str, float]:
+    """Return the scores with what relations add: the first hits pull in neighbours, and lose by contradictions."""
+    order = {memory.id: place for place, memory in enumerate(memories)}
+    first = sorted(score, key=lambda id_: (-round(score[id_], 10), order[id_]))[:FIRST]
+    gains: dict[str, float] = defaultdict(float)
+    losses: dict[str, float] = defaultdict(float)
+    for one in relations:
+        for near, other in ((one.source, one.target), (one.target, one.source)):
+            if near in first and one.kind in ("supports", "extends") and other in order:
+                gains[other] = max(gains[other], one.confidence * score[near])
+        if one.target in first and one.kind == "contradicts":
+            losses[one.target] = max(losses[one.target], one.confidence)
+    with_relations = dict(score)
+    for id_, gain in gains.items():
+        with_relations[id_] = with_relations.get(id_, 0.0) + weight * gain
+    for id_, confidence in losses.items():
+        with_relations[id_] -= min(weight * confidence, 1.0) * score[id_]
+    return with_relations
 
 
 def _weights(memories: Sequence[Held], holders: list[list[Held]], ranking: Ranking) -> list[float]:

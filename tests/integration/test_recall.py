@@ -123,7 +123,7 @@ async def test_ranks_as_the_model_does(database: Database, seed: int, exact: boo
     corpus = Corpus(seed, 60)
     rankings = (
         Ranking(),
-        Ranking(context=0.5, subject=1, thread=0, question=1, brevity=0),
+        Ranking(context=0.5, subject=1, thread=0, question=1),
         Ranking(context=0, thread=1),
     )
     async with PostgresMemory(database.dsn, namespace=f"n{seed}", subject_field="speaker") as memory:
@@ -226,7 +226,8 @@ async def test_bad_arguments(database: Database) -> None:
     for weights in (
         {"context": -1},
         {"subject": math.inf},
-        {"brevity": math.nan},
+        {"relations": math.nan},
+        {"fusion": "best"},
         {"importance": 10**400},
         {"confidence": 5e-324},
         {"lexical": 0},

@@ -60,7 +60,7 @@ async def test_no_weight_limit_or_age_is_too_much_for_the_server(database: Datab
                 "tea?", created_at=datetime.now(UTC) - timedelta(days=age), metadata={"by": "ann"}
             )
         await memory.add("", thread_id="t")
-        names = ("vector", "lexical", "context", "subject", "thread", "question", "brevity", "importance")
+        names = ("vector", "lexical", "context", "subject", "thread", "question", "relations", "importance")
         for half_life in (timedelta(microseconds=1), timedelta(hours=1), timedelta(days=365_250)):
             weights: dict[str, Any] = dict.fromkeys(names, weight) | {"recency": (weight, half_life)}
             ranking = Ranking(**weights)

@@ -9,7 +9,7 @@ from postgres_memory import PostgresMemory, Ranking
 from tests.conftest import Database
 
 #: Only words and context count, so that scores can be compared across memories of other lengths.
-PLAIN = Ranking(thread=0, brevity=0, question=1, subject=1)
+PLAIN = Ranking(thread=0, question=1, subject=1)
 TALK = {
     "start": "The kitchen is flooded again.",
     "left": "The plumber comes at nine.",
@@ -71,7 +71,7 @@ async def test_what_follows_a_question_at_the_same_place_is_its_answer(database:
 async def test_without_context_a_twins_words_are_none(database: Database) -> None:
     async with PostgresMemory(database.dsn) as memory:
         await talk(database, memory, shared=True)
-        alone = Ranking(context=0, thread=0, brevity=0)
+        alone = Ranking(context=0, thread=0)
         hits = await memory.recall("plumber", ranking=alone, min_score=1e-6)
         assert [hit.record.id for hit in hits] == ["left"]
 

@@ -11,14 +11,15 @@ from postgres_memory._sql.compile import Catalog
 from postgres_memory._sql.predicates import prepare_filter
 from postgres_memory._sql.recalling import recall_lexical
 from postgres_memory._sql.schema import Tables
+from postgres_memory._sql.scoring import RecallShape
 from postgres_memory.filters import check_filter
 
 
 def test_the_statement_of_recall_is_looked_through_once() -> None:
     catalog = Catalog("memory", "public", "public")
     begin = time.process_time()
-    shape = (True, False, None, None, True, prepare_filter(check_filter(None)).shape)
-    assert catalog.statement(recall_lexical, *shape).repeatable
+    shape = RecallShape(prepare_filter(check_filter(None)).shape, pruned=True, typos=True)
+    assert catalog.statement(recall_lexical, shape).repeatable
     assert time.process_time() - begin < 5
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from .._sql.predicates import Shape
+    from .._sql.scoring import RecallShape
 
 #: How much a word counts that stands so many memories away in the thread.
 WINDOW = {distance: 1 / (1 + abs(distance)) for distance in (1, 2, 3, 4, -1, -2, -3, -4)}
@@ -61,6 +62,7 @@ async def recall(
 ) -> Hits:
     """Check, split the query into words, rank in one statement."""
     from .._sql.predicates import prepare_filter
+    from .._sql.scoring import RecallShape
 
     text = check_content(query, "query", max_bytes=context.limits.content_bytes)
     at_most = check_limit(limit)
@@ -86,8 +88,14 @@ async def recall(
     if chosen.space == "hash":
         rows, plan = await _by_hash(context, text, parameters, prepared.shape)
     else:
-        places = _Places(exact, exact or read >= _LARGE_LIMIT, filter is not None, prepared.shape)
-        rows, plan = await _by_words(context, text, parameters, places, chosen)
+        shape = RecallShape(
+            prepared.shape,
+            filtered=filter is not None,
+            pruned=not exact and read < _LARGE_LIMIT,
+            relations=bool(chosen.relations),
+            priors=bool(chosen.recency or chosen.importance or chosen.confidence),
+        )
+        rows, plan = await _by_words(context, text, parameters, chosen, shape, exact=exact)
     hits = [_hit(row, explain=explain) for row in rows]
     if reranker is not None:
         hits = await rerank(text, hits, reranker)
@@ -115,56 +123,38 @@ async def _by_hash(
     return rows, ("vector: hash space, every memory that matches, exactly",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Which places are looked at closely: ``all`` that have a word, or what a statement of this shape picks."""
-
-    exact: bool
-    all: bool
-    filtered: bool
-    shape: Shape
-
-
 async def _by_words(
-    context: Context, text: str, parameters: dict[str, Any], places: _Places, ranking: Ranking
+    context: Context,
+    text: str,
+    parameters: dict[str, Any],
+    ranking: Ranking,
+    shape: RecallShape,
+    *,
+    exact: bool,
 ) -> tuple[list[Record], tuple[str, ...]]:
     from .._sql.recalling import recall_lexical
 
     parameters |= _question(context, text, ranking)
     vector, note = await _vector(context, text, ranking)
-    distance = index = None
     if vector is not None and context.embedder is not None:
-        distance = context.embedder.distance
         parameters |= {
             "query_vector": vector,
             "dimensions": len(vector),
             "space": context.embedder.space,
         }
-        if not places.exact:
-            index = (await space_of_embedder(context, context.embedder)).index
+        index = None if exact else (await space_of_embedder(context, context.embedder)).index
+        by_rank = ranking.fusion == "rrf"
+        shape = replace(shape, distance=context.embedder.distance, index=index, by_rank=by_rank)
         note += "" if index is None else ", or by the index where they are many"
-    typos = bool(ranking.typos) and (await context.database.opened()).tables.trigram_schema is not None
-
-    async def fetch(*, pruned: bool, filtered: bool) -> list[Record]:
-        shape = (pruned, filtered, distance, index, typos, places.shape)
-        return await context.fetch(recall_lexical, parameters, *shape)
-
-    if places.all:
-        rows, where = await fetch(pruned=False, filtered=False), "every place that has a word of the query"
-    else:
-        rows = await fetch(pruned=True, filtered=places.filtered)
-        enough = sum(1 for row in rows if row["part_words"] or row["part_context"]) >= parameters["limit"]
-        # Without a row nothing matches, unless what was found had too low a score.
-        complete = (
-            rows[0]["complete"] if rows else not (places.filtered and parameters["min_score"] > -math.inf)
-        )
-        if enough or complete:
-            where = _where(places, complete=complete)
-        else:
-            rows = await fetch(pruned=False, filtered=False)
-            where = "every place that has a word, since too few promising ones match"
-    read_as = _read_as(rows[0]) if typos and rows else ()
-    return rows, (f"lexical: {where}", *read_as, _searched(rows, note, distance))
+    if ranking.typos and (await context.database.opened()).tables.trigram_schema is not None:
+        shape = replace(shape, typos=True)
+    rows = await context.fetch(recall_lexical, parameters, shape)
+    where = _where(shape, rows)
+    if shape.pruned and not _enough(shape, rows, parameters):
+        rows = await context.fetch(recall_lexical, parameters, replace(shape, pruned=False))
+        where = "every place that has a word, since too few promising ones match"
+    read_as = _read_as(rows[0]) if shape.typos and rows else ()
+    return rows, (f"lexical: {where}", *read_as, _searched(rows, note, shape.distance))
 
 
 def _read_as(row: Record) -> tuple[str, ...]:
@@ -173,16 +163,26 @@ def _read_as(row: Record) -> tuple[str, ...]:
     return tuple(f'typos: no memory holds "{word}", read as "{known}"' for word, known in pairs)
 
 
+def _enough(shape: RecallShape, rows: list[Record], parameters: Mapping[str, Any]) -> bool:
+    """Say whether nothing is missing because only some places were looked at closely."""
+    if rows:
+        return bool(rows[0]["complete"] or rows[0]["found"] >= parameters["limit"])
+    # Without a row nothing matches, unless what was found had too low a score.
+    return not shape.filtered or parameters["min_score"] == -math.inf
+
+
 def _searched(rows: list[Record], note: str, distance: str | None) -> str:
     if distance is None or not rows or rows[0]["searched"]:
         return note
     return "vector: left out, the embedder's space holds no vectors of its dimensions that are searched"
 
 
-def _where(places: _Places, *, complete: bool) -> str:
-    if not places.filtered:
+def _where(shape: RecallShape, rows: list[Record]) -> str:
+    if not shape.pruned:
+        return "every place that has a word of the query"
+    if not shape.filtered:
         return "the most promising places"
-    if complete:
+    if not rows or rows[0]["complete"]:
         return "the places of all that match the filter"
     return "the most promising places, since many match the filter"
 
@@ -239,7 +239,7 @@ def _weights(ranking: Ranking) -> dict[str, Any]:
         "thread_rarity": THREAD_RARITY if ranking.context else 0.0,
         "subject": float(ranking.subject),
         "question": float(ranking.question),
-        "brevity": float(ranking.brevity),
+        "relations": float(ranking.relations),
         "thread": float(ranking.thread),
         "typos": float(ranking.typos),
         "recency": float(recency),
@@ -261,8 +261,8 @@ def _question(context: Context, text: str, ranking: Ranking) -> dict[str, Any]:
 
 
 def _hit(row: Record, *, explain: bool) -> Hit:
-    from .._sql.recalling import PARTS
     from .._sql.records import record_from_row
+    from .._sql.scoring import PARTS
 
-    parts = {name: row[f"part_{name}"] for name in PARTS if row[f"part_{name}"]} if explain else {}
+    parts = {name: part for name in PARTS if (part := row.get(f"part_{name}"))} if explain else {}
     return Hit(record_from_row(row), row["score"], parts)

@@ -7,16 +7,9 @@ from typing import Any
 from sqlalchemy import (
     CTE,
     ColumnElement,
-    Double,
     FromClause,
-    Numeric,
     Select,
-    Subquery,
-    Text,
     and_,
-    case,
-    cast,
-    column,
     exists,
     false,
     func,
@@ -27,7 +20,6 @@ from sqlalchemy import (
     union_all,
 )
 
-from ..embedding.protocol import Distance
 from .known_words import replacements
 from .lexical import (
     APART,
@@ -40,69 +32,50 @@ from .lexical import (
     place_of,
     seen,
 )
-from .parameters import (
-    apart_from_planning,
-    float_parameter,
-    number_parameter,
-    text_parameter,
-    texts_parameter,
-    time_parameter,
-)
+from .parameters import apart_from_planning, float_parameter, number_parameter, text_parameter
 from .predicates import Shape, predicate
+from .pulling import with_relations
 from .records import select_records
 from .schema import Tables
+from .scoring import PRIORS, ZERO, RecallShape, added, priors, scores
 from .searching import ranked_by_hash
 from .similar import nearest, similarities
-from .space_index import SpaceIndexShape
 from .spaces import readable_space
 from .twins import by_memory
 
-#: How far in its thread a memory lends its score to others.
-NEARBY = 12
 
-_DECIMALS = 10
-_MOST_HALF_LIVES = 100
-
-#: The parts of a score, in the order in which they are added up.
-PARTS = ("words", "context", "vector", "form", "subject", "thread", "recency", "importance", "confidence")
-#: The parts that come from a query, and not from what a memory is.
-_ASKED = 6
-
-_ZERO: ColumnElement[float] = literal_column("0::double precision", Double)
-
-
-def recall_lexical(
-    tables: Tables,
-    pruned: bool,
-    filtered: bool,
-    distance: Distance | None,
-    index: SpaceIndexShape | None,
-    typos: bool,
-    shape: Shape,
-) -> Select[Any]:
-    """Select the memories that match ``shape``, best first, each with its score and parts.
+def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
+    """Select the memories that match, best first, each with its score and parts.
 
     First come those that hold a word of the query or stand near one that does; if they are fewer than the limit, others
-    follow in insertion order. With a ``distance`` those nearest to the query's vector by it come in, too. ``complete``
-    is false where only the most promising places were looked at, and others may hold something of the query,
-    and ``searched`` where there is no space to find the nearest in. With ``typos`` ``misspelt`` are words of the query
-    that ``nearest`` were looked for in place of.
+    follow in insertion order. With a vector those nearest to it come in, too. ``found`` is how many have something of
+    the words, ``complete`` is false where only the most promising places were looked at, and others may hold something
+    of the query, and ``searched`` where there is no space to find the nearest in. With ``typos`` ``misspelt`` are words
+    of the query that ``nearest`` were looked for in place of.
     """
-    leg = lexical_leg(tables, pruned=pruned, shape=shape if filtered else None, typos=typos)
+    filtered = shape.matching if shape.filtered else None
+    leg = lexical_leg(tables, pruned=shape.pruned, shape=filtered, typos=shape.typos)
     few = None if leg.matching is None else leg.matching.few
-    found = by_memory(tables, leg, _found(tables, leg, shape))
+    found = by_words = by_memory(tables, leg, _found(tables, leg, shape))
     similar = None
-    if distance is not None:
-        found = _with_nearest(tables, found, nearest(tables, distance, shape, index, few))
-        similar = similarities(tables, found, distance)
-    statement = _records(tables, _best(tables, _scores(leg, found, similar), found, shape))
-    searched = false() if distance is None else readable_space(tables).is_not(None)
-    complete = func.coalesce(leg.complete, true())
-    statement = statement.add_columns(complete.label("complete"), searched.label("searched"))
+    if shape.distance is not None:
+        near = nearest(tables, shape.distance, shape.matching, shape.index, few)
+        found = _with_nearest(tables, by_words, near, shape)
+        similar = similarities(tables, found, shape.distance, by_rank=shape.by_rank)
+    ranked = scores(leg, found, similar, shape)
+    if shape.relations:
+        ranked = found = with_relations(tables, ranked, shape)
+    best = _cut(_with_others(tables, ranked, found, shape), shape.parts)
+    searched = false() if shape.distance is None else readable_space(tables).is_not(None)
+    statement = _records(tables, best, shape.parts).add_columns(
+        select(func.count()).select_from(by_words).scalar_subquery().label("found"),
+        func.coalesce(leg.complete, true()).label("complete"),
+        searched.label("searched"),
+    )
     if leg.near is not None:
         statement = statement.add_columns(*replacements(leg.near))
-    # With a filter or an index of vectors, what is best depends on the values.
-    return statement if filtered or index is not None else apart_from_planning(statement)
+    # With a filter or an index of vectors, which plan is best depends on the values.
+    return statement if shape.filtered or shape.index is not None else apart_from_planning(statement)
 
 
 def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
@@ -117,18 +90,17 @@ def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
     parts = (
         select(
             ranked.c.seq,
-            *(_ZERO.label(f"part_{name}") for name in PARTS[:2]),
             (float_parameter("vector_weight") * ranked.c.score).label("part_vector"),
-            *(_ZERO.label(f"part_{name}") for name in PARTS[3:_ASKED]),
-            *_priors(memories),
+            *priors(memories),
         )
         .select_from(ranked.join(memories, memories.c.seq == ranked.c.seq))
         .where(memories.c.namespace == text_parameter("namespace"))
     )
-    return _records(tables, _cut(parts.subquery("everything")))
+    names = ("vector", *PRIORS)
+    return _records(tables, _cut(parts.subquery("everything"), names), names)
 
 
-def _records(tables: Tables, best: CTE) -> Select[Any]:
+def _records(tables: Tables, best: CTE, parts: tuple[str, ...]) -> Select[Any]:
     record = (
         select_records(tables)
         .where(
@@ -138,29 +110,26 @@ def _records(tables: Tables, best: CTE) -> Select[Any]:
         .lateral("record")
     )
     return (
-        select(*record.c, best.c.score, *(best.c[f"part_{name}"] for name in PARTS))
+        select(*record.c, best.c.score, *(best.c[f"part_{name}"] for name in parts))
         .select_from(best.join(record, true()))
         .order_by(best.c.score.desc(), best.c.seq)
     )
 
 
-def _traits(memories: FromClause) -> list[ColumnElement[Any]]:
+def _traits(memories: FromClause, shape: RecallShape) -> list[ColumnElement[Any]]:
     """What a memory's own nature adds to its score."""
     said = memories.c.metadata.op("->>")(text_parameter("subject_field"))
     subject = func.lower(func.normalize(said, literal_column("NFKC")))
     return [
         memories.c.seq,
         place_of(memories).label("place"),
-        memories.c.created_at,
-        memories.c.importance,
-        memories.c.confidence,
         is_question(memories).label("asks"),
-        func.char_length(memories.c.content).label("length"),
         subject.label("subject"),
+        *((memories.c.created_at, memories.c.importance, memories.c.confidence) if shape.priors else ()),
     ]
 
 
-def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
+def _found(tables: Tables, leg: LexicalLeg, shape: RecallShape) -> CTE:
     """The memories at the best places that match, each looked up by itself, so that it ends when there are enough."""
     chosen = select(leg.scored.c.place, leg.scored.c.score, leg.scored.c.own)
     if leg.matching is not None:
@@ -170,16 +139,16 @@ def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
     # Of places alike those of memories without a thread come first, which so are in insertion order.
     places = chosen.order_by(leg.scored.c.score.desc(), func.abs(leg.scored.c.place)).subquery("places")
     threaded, single = tables.memories.alias("threaded"), tables.memories.alias("single")
-    at_place = select(*_traits(threaded)).where(
-        threaded.c.place == places.c.place, seen(threaded), predicate(threaded, shape)
+    at_place = select(*_traits(threaded, shape)).where(
+        threaded.c.place == places.c.place, seen(threaded), predicate(threaded, shape.matching)
     )
-    alone = select(*_traits(single)).where(
+    alone = select(*_traits(single, shape)).where(
         places.c.place < number(0),
         places.c.place.op("%", precedence=8)(number(APART)) == number(0),
         single.c.seq == divided(-places.c.place, number(APART)),
         single.c.place.is_(None),
         seen(single),
-        predicate(single, shape),
+        predicate(single, shape.matching),
     )
     memory = union_all(at_place, alone).lateral("memory")
     return (
@@ -192,112 +161,20 @@ def _found(tables: Tables, leg: LexicalLeg, shape: Shape) -> CTE:
     )
 
 
-def _with_nearest(tables: Tables, found: CTE, near: CTE) -> CTE:
+def _with_nearest(tables: Tables, found: CTE, near: CTE, shape: RecallShape) -> CTE:
     """Add the memories whose vectors are nearest, as such that hold no word, to those that do."""
     memories = tables.memories.alias("near_memory")
     among: Select[Any] = select(number(1)).where(found.c.seq == near.c.seq)
     added = (
-        select(*_traits(memories), _ZERO.label("score"), _ZERO.label("own"))
+        select(*_traits(memories, shape), ZERO.label("score"), ZERO.label("own"))
         .select_from(near.join(memories, memories.c.seq == near.c.seq))
         .where(memories.c.namespace == text_parameter("namespace"), ~among.exists())
     )
     return union_all(select(found), added).cte("found_by_either").prefix_with("MATERIALIZED")
 
 
-def _scores(leg: LexicalLeg, found: CTE, similar: CTE | None) -> CTE:
-    """Apply what the memory itself is, then what the best one nearby in its thread lends it."""
-    total = select(func.sum(leg.weights.c.whole)).scalar_subquery()
-    by_subject = case((found.c.subject == _named_subject(found), float_parameter("subject")), else_=number(1))
-    length = found.c.length
-    form = divided(length, func.greatest(length + float_parameter("brevity"), _one())) * case(
-        (found.c.asks, float_parameter("question")), else_=number(1)
-    )
-    lexical = func.coalesce(divided(found.c.score, total), _ZERO)
-    by_words = float_parameter("lexical_weight")
-    vector: ColumnElement[Any] = _ZERO
-    base: FromClause = found
-    if similar is not None:
-        # Scaled to the best lexical score, so that the scale of the whole stays that of words.
-        best = func.coalesce(func.nullif(func.max(lexical).over(), number(0)), number(1))
-        vector = float_parameter("vector_weight") * best * func.coalesce(similar.c.scaled, _ZERO)
-        base = found.outerjoin(similar, found.c.seq == similar.c.seq)
-    unformed = by_words * lexical + vector
-    formed = unformed * form
-    parts = (
-        select(
-            found.c.seq,
-            found.c.place,
-            found.c.created_at,
-            found.c.importance,
-            found.c.confidence,
-            (by_words * func.coalesce(divided(found.c.own, total), _ZERO)).label("words"),
-            (by_words * func.coalesce(divided(found.c.score - found.c.own, total), _ZERO)).label("context"),
-            vector.label("vector"),
-            (formed - unformed).label("form"),
-            (formed * by_subject - formed).label("subject"),
-            (formed * by_subject).label("shaped"),
-        )
-        .select_from(base)
-        .cte("shaped")
-        .prefix_with("MATERIALIZED")
-    )
-    # As text, since SQLAlchemy would bind the ends of the range.
-    around = f"ORDER BY shaped.place RANGE BETWEEN {NEARBY} PRECEDING AND {NEARBY} FOLLOWING"
-    nearby: ColumnElement[float] = literal_column(f"max(shaped.shaped) OVER ({around})", Double)
-    thread = case((parts.c.place > number(0), float_parameter("thread") * nearby), else_=number(0))
-    return select(
-        parts.c.seq,
-        parts.c.words.label("part_words"),
-        parts.c.context.label("part_context"),
-        parts.c.vector.label("part_vector"),
-        parts.c.form.label("part_form"),
-        parts.c.subject.label("part_subject"),
-        thread.label("part_thread"),
-        *_priors(parts),
-    ).cte("parts")
-
-
-def _named_subject(found: CTE) -> ColumnElement[Any]:
-    """Return the one subject that the query names, null if it names none or several; a name inside a longer is none."""
-    # Joined, since each comparison with an array goes through all of it.
-    names = (
-        func.unnest(texts_parameter("names"))
-        .table_valued(column("name", Text), name="names")
-        .render_derived()
-    )
-    named = (
-        select(found.c.subject)
-        .select_from(found.join(names, names.c.name == found.c.subject))
-        .distinct()
-        .cte("named")
-        .prefix_with("MATERIALIZED")
-    )
-    one, longer = named.alias("one"), named.alias("longer")
-    inside: Select[Any] = select(number(1)).where(
-        longer.c.subject != one.c.subject, func.strpos(longer.c.subject, one.c.subject) > number(0)
-    )
-    return (
-        select(case((func.count() == number(1), func.min(one.c.subject))))
-        .where(~inside.exists())
-        .scalar_subquery()
-    )
-
-
-def _priors(memories: FromClause) -> list[ColumnElement[Any]]:
-    moment = func.coalesce(time_parameter("as_of"), func.statement_timestamp())
-    age = func.greatest(func.extract("epoch", moment - memories.c.created_at), number(0), type_=Double)
-    # After so many nothing is left that a rounded score shows; PostgreSQL has an error for what is nearly 0.
-    half_lives = func.least(divided(age, float_parameter("half_life_seconds")), number(_MOST_HALF_LIVES))
-    recency = float_parameter("recency") * func.power(literal_column("0.5::double precision"), half_lives)
-    return [
-        func.coalesce(recency, _ZERO).label("part_recency"),
-        (float_parameter("importance") * memories.c.importance).label("part_importance"),
-        (float_parameter("confidence") * memories.c.confidence).label("part_confidence"),
-    ]
-
-
-def _best(tables: Tables, parts: CTE, found: CTE, shape: Shape) -> CTE:
-    """The best of what was found and, if that is too little, memories without a word of the query."""
+def _with_others(tables: Tables, ranked: CTE, found: CTE, shape: RecallShape) -> CTE:
+    """What was found and, if that is too little, memories without a word of the query."""
     memories = tables.memories.alias("other")
     missing = func.greatest(
         number_parameter("limit") - select(func.count()).select_from(found).scalar_subquery(), number(0)
@@ -305,28 +182,23 @@ def _best(tables: Tables, parts: CTE, found: CTE, shape: Shape) -> CTE:
     others = (
         select(
             memories.c.seq,
-            *(_ZERO.label(f"part_{name}") for name in PARTS[:_ASKED]),
-            *_priors(memories),
+            *(ZERO.label(f"part_{name}") for name in shape.parts if name not in PRIORS),
+            *(priors(memories) if shape.priors else ()),
         )
         .where(
             seen(memories),
-            predicate(memories, shape),
+            predicate(memories, shape.matching),
             ~exists(select(number(1)).where(found.c.seq == memories.c.seq)),
         )
         .order_by(memories.c.seq)
         .limit(missing)
     )
-    return _cut(union_all(select(parts), others.subquery("others").select()).subquery("everything"))
+    return union_all(select(ranked), others.subquery("others").select()).cte("everything")
 
 
-def _cut(everything: Subquery) -> CTE:
+def _cut(everything: FromClause, parts: tuple[str, ...]) -> CTE:
     """Add up the parts and keep the best."""
-    score: ColumnElement[Any] = everything.c[f"part_{PARTS[0]}"]
-    for name in PARTS[1:]:
-        score = score + everything.c[f"part_{name}"]
-    # Sums of floats depend on the order in which an aggregate meets them; rounded, what is equal is a tie.
-    rounded = cast(func.round(cast(score, Numeric), number(_DECIMALS)), Double)
-    scored = select(everything, rounded.label("score")).subquery("with_scores")
+    scored = select(everything, added(everything.c, parts).label("score")).subquery("with_scores")
     return (
         select(scored)
         .where(scored.c.score >= float_parameter("min_score"))
@@ -334,7 +206,3 @@ def _cut(everything: Subquery) -> CTE:
         .limit(number_parameter("limit"))
         .cte("best")
     )
-
-
-def _one() -> ColumnElement[float]:
-    return literal_column("1::double precision", Double)

@@ -36,6 +36,7 @@ from .names import quote_text
 from .parameters import number_parameter, once, text_parameter
 from .predicates import Shape
 from .schema import Tables
+from .scoring import of_rank
 from .space_index import SpaceIndexShape, exact_distance, indexed_distance, indexed_rows
 from .spaces import readable_space
 
@@ -146,8 +147,11 @@ def _of_space(tables: Tables, vectors: FromClause) -> ColumnElement[bool]:
     )
 
 
-def similarities(tables: Tables, found: CTE, distance: Distance) -> CTE:
-    """Return, for each memory found, its similarity and that of its neighbours, scaled to 0 … 1 among those found."""
+def similarities(tables: Tables, found: CTE, distance: Distance, *, by_rank: bool) -> CTE:
+    """Return, for each memory found, its similarity and that of its neighbours, scaled to 0 … 1 among those found.
+
+    ``by_rank``, it is what the rank of this similarity is worth.
+    """
     near = _neighbours(found)
     vectors = tables.memory_embeddings.alias("v")
     itself, other = tables.memories.alias("itself"), tables.memories.alias("other_in_thread")
@@ -181,9 +185,14 @@ def similarities(tables: Tables, found: CTE, distance: Distance) -> CTE:
         .group_by(near.c.seq)
         .subquery("mean")
     )
+    worth = of_rank(func.rank().over(order_by=mean.c.similarity.desc())) if by_rank else _scaled(mean)
+    return select(mean.c.seq, worth.label("scaled")).cte("similar")
+
+
+def _scaled(mean: FromClause) -> ColumnElement[float]:
     low, high = func.min(mean.c.similarity).over(), func.max(mean.c.similarity).over()
     scaled = divided(mean.c.similarity - low, func.nullif(high - low, number(0)))
-    return select(mean.c.seq, func.coalesce(scaled, number(1)).label("scaled")).cte("similar")
+    return func.coalesce(scaled, number(1))
 
 
 def _neighbours(found: CTE) -> Any:
