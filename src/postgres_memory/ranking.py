@@ -106,7 +106,7 @@ def _check_recency(value: object) -> None:
 PRESETS: Mapping[str, Ranking] = {
     "hash": Ranking(vector=1.0, lexical=0.0, space="hash"),
     "lexical": Ranking(),
-    "hybrid": Ranking(vector=0.6),
+    "hybrid": Ranking(vector=0.8),
 }
 
 

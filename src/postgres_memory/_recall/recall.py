@@ -34,7 +34,7 @@ ANSWER = 1.0
 #: How much the rarity of a word among threads counts beside its rarity among memories.
 THREAD_RARITY = 1.0
 #: How many blocks and how many memories are looked at closely for one that is returned, and at the least.
-_BLOCKS, _CANDIDATES = (5, 50), (12, 120)
+_BLOCKS, _CANDIDATES = (5, 50), (8, 80)
 #: A limit from which everything that holds a word is looked at closely.
 _LARGE_LIMIT = 500
 #: How many of the nearest by their vectors come in, at the least.

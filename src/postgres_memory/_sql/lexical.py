@@ -52,7 +52,7 @@ from .schema import Tables
 #: Memories without a thread stand this far apart, so that they are nobody's neighbours.
 APART = 64
 #: So many memories are counted to tell how many there are. Of more, words weigh as if there were so many.
-_COUNTED = 20_000
+_COUNTED = 10_000
 #: So many hits of a word are read where only the most promising places count: a word that more memories hold weighs
 #: next to nothing.
 _MOST_HITS = 15_000

@@ -92,8 +92,7 @@ def _shaped(leg: LexicalLeg, found: CTE, similar: CTE | None, shape: RecallShape
     words, around = found.c.own, found.c.score - found.c.own
     if similar is not None:
         base = base.outerjoin(similar, found.c.seq == similar.c.seq)
-        best = number(1) if shape.by_rank else _best_of_words(found, whole)
-        vector = float_parameter("vector_weight") * best * func.coalesce(similar.c.scaled, ZERO)
+        vector = float_parameter("vector_weight") * func.coalesce(similar.c.similarity, ZERO)
 
     def of_words(weight: ColumnElement[Any]) -> ColumnElement[Any]:
         return float_parameter("lexical_weight") * func.coalesce(divided(weight, whole.c.weight), ZERO)
@@ -126,12 +125,6 @@ def _shaped(leg: LexicalLeg, found: CTE, similar: CTE | None, shape: RecallShape
         .cte("shaped")
         .prefix_with("MATERIALIZED")
     )
-
-
-def _best_of_words(found: CTE, whole: FromClause) -> ColumnElement[Any]:
-    """Return the best lexical score: vectors are scaled to it, so that the scale of the whole stays that of words."""
-    share = func.coalesce(divided(found.c.score, whole.c.weight), ZERO)
-    return func.coalesce(func.nullif(func.max(share).over(), number(0)), number(1))
 
 
 def _kept(source: FromClause, shape: RecallShape) -> list[ColumnElement[Any]]:

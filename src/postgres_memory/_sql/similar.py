@@ -148,7 +148,7 @@ def _of_space(tables: Tables, vectors: FromClause) -> ColumnElement[bool]:
 
 
 def similarities(tables: Tables, found: CTE, distance: Distance, *, by_rank: bool) -> CTE:
-    """Return, for each memory found, its similarity and that of its neighbours, scaled to 0 … 1 among those found.
+    """Return, for each memory found, the mean of its similarity and that of its neighbours in the thread.
 
     ``by_rank``, it is what the rank of this similarity is worth.
     """
@@ -160,9 +160,9 @@ def similarities(tables: Tables, found: CTE, distance: Distance, *, by_rank: boo
         joined = memories.join(
             vectors, and_(vectors.c.namespace == memories.c.namespace, vectors.c.seq == memories.c.seq)
         )
-        found_distance = _distance(tables, vectors, distance).label("distance")
+        similarity = _similarity(_distance(tables, vectors, distance), distance).label("similarity")
         return (
-            select(found_distance)
+            select(similarity)
             .select_from(joined)
             .where(seen(memories), _of_space(tables, vectors), *conditions)
         )
@@ -179,20 +179,21 @@ def similarities(tables: Tables, found: CTE, distance: Distance, *, by_rank: boo
     mean = (
         select(
             near.c.seq,
-            divided(func.sum(near.c.share * -one.c.distance), func.sum(near.c.share)).label("similarity"),
+            divided(func.sum(near.c.share * one.c.similarity), func.sum(near.c.share)).label("similarity"),
         )
         .select_from(near.join(one, true()))
         .group_by(near.c.seq)
         .subquery("mean")
     )
-    worth = of_rank(func.rank().over(order_by=mean.c.similarity.desc())) if by_rank else _scaled(mean)
-    return select(mean.c.seq, worth.label("scaled")).cte("similar")
+    worth = of_rank(func.rank().over(order_by=mean.c.similarity.desc())) if by_rank else mean.c.similarity
+    return select(mean.c.seq, worth.label("similarity")).cte("similar")
 
 
-def _scaled(mean: FromClause) -> ColumnElement[float]:
-    low, high = func.min(mean.c.similarity).over(), func.max(mean.c.similarity).over()
-    scaled = divided(mean.c.similarity - low, func.nullif(high - low, number(0)))
-    return func.coalesce(scaled, number(1))
+def _similarity(found: ColumnElement[float], distance: Distance) -> ColumnElement[float]:
+    """Return a similarity of 0 or more: cosine, inner product, or for l2 1 at distance 0 and less farther off."""
+    if distance == "l2":
+        return divided(number(1), number(1) + found)
+    return func.greatest(number(1) - found if distance == "cosine" else -found, number(0), type_=Double)
 
 
 def _neighbours(found: CTE) -> Any:
