@@ -29,7 +29,7 @@ from contest import database
 from questions import BM25, METRICS, Conversation, measure, read_conversations, together
 
 from postgres_memory import PostgresMemory, Ranking
-from postgres_memory.ranking import Preset
+from postgres_memory.ranking import PRESETS, Preset
 
 Ranker = Callable[[str], Awaitable[Sequence[str]]]
 
@@ -166,6 +166,7 @@ async def quality(arguments: argparse.Namespace, conversations: list[Conversatio
                 if model is not None:
                     rankers["vectors of the model"] = vectors(model, conversation)
                     rankers["hybrid"] = recalled(memory, "hybrid")
+                    rankers["hybrid by ranks"] = recalled(memory, replace(PRESETS["hybrid"], fusion="rrf"))
                 for asked in conversation.questions:
                     outcome.categories.append(asked.category)
                     for name, rank in rankers.items():
