@@ -11,6 +11,7 @@ from .._validation import check_positive
 from ..errors import InvalidValueError
 from ..filters import Filter, check_filter
 from ..listing_records import Page
+from .metadata_index import answers
 
 if TYPE_CHECKING:
     from ..records import MemoryRecord
@@ -46,7 +47,8 @@ async def find(
     if cursor is not None:
         after = decode_cursor(cursor, question, of_times=column != "importance")
         parameters |= {"after_value": after.value, "after_seq": after.seq}
-    shape = (column, order_by.startswith("-"), cursor is not None, visibility, prepared.shape)
+    by_metadata = await answers(context, prepared.shape)
+    shape = (column, order_by.startswith("-"), cursor is not None, visibility, prepared.shape, by_metadata)
     rows = await context.fetch(find_memories, parameters, *shape)
     shown = rows[:at_most]
     following = None

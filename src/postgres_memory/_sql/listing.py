@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     FromClause,
     Select,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     select,
     true,
     tuple_,
+    union_all,
 )
 
 from .locking import doomed
@@ -26,25 +28,48 @@ from .records import select_records
 from .schema import Tables
 from .write_tokens import marked
 
+#: As many memories that an index leads to are all read and put in order.
+_FEW = 2_000
+
 
 def find_memories(
-    tables: Tables, order: str, descending: bool, continued: bool, visibility: Visibility, shape: Shape
+    tables: Tables,
+    order: str,
+    descending: bool,
+    continued: bool,
+    visibility: Visibility,
+    shape: Shape,
+    by_metadata: bool,
 ) -> Select[Any]:
     """Select a page of whole records in the order of a column, each with its ``seq``.
 
     ``continued`` pages begin after the place that the parameters name. Records are completed last, for the memories of
     the page. LATERAL with OFFSET 0 keeps that a lookup per row: under a generic plan, which cannot know the limit, the
     planner would otherwise read whole tables into hash joins.
+
+    With ``by_metadata`` an index on metadata leads to what matches, and where that is little, it is put in order; else
+    memories are read in the order asked for until enough match, as they are without the index.
     """
     memories = tables.memories
-    key = (memories.c[order], memories.c.seq)
-    page = select(memories.c.seq, memories.c[order].label("place")).where(
+    type_ = memories.c[order].type
+    matching = select(memories.c.seq, memories.c[order].label("place")).where(
         *_matching(memories, visibility, shape)
     )
-    if continued:
-        after = tuple_(bindparam("after_value", type_=memories.c[order].type), number_parameter("after_seq"))
-        page = page.where(tuple_(*key) < after if descending else tuple_(*key) > after)
-    found = page.order_by(*_directed(key, descending)).limit(number_parameter("limit")).subquery("page")
+
+    def page(rows: Select[Any], *key: ColumnElement[Any]) -> Select[Any]:
+        if continued:
+            after = tuple_(bindparam("after_value", type_=type_), number_parameter("after_seq"))
+            rows = rows.where(tuple_(*key) < after if descending else tuple_(*key) > after)
+        return rows.order_by(*_directed(key, descending)).limit(number_parameter("limit"))
+
+    in_order = page(matching, memories.c[order], memories.c.seq)
+    if by_metadata:
+        few, is_few = _first(matching)
+        of_few = page(select(few.c.seq, few.c.place).where(is_few), few.c.place, few.c.seq)
+        either = of_few.subquery("of_few"), in_order.where(~is_few).subquery("in_order")
+        found = union_all(*(select(one.c.seq, one.c.place) for one in either)).subquery("page")
+    else:
+        found = in_order.subquery("page")
     record = (
         select_records(tables)
         .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == found.c.seq)
@@ -56,6 +81,15 @@ def find_memories(
         .select_from(found.join(record, true()))
         .order_by(*_directed((found.c.place, found.c.seq), descending))
     )
+
+
+def _first(matching: Select[Any]) -> tuple[CTE, ColumnElement[bool]]:
+    """Return the first of what is ``matching``, and whether that is all."""
+    # Planned as if all were needed, which is by the index, and read no further than asked for.
+    every = matching.cte("matching").prefix_with("MATERIALIZED")
+    few = select(every).limit(literal_column(str(_FEW + 1))).cte("few").prefix_with("MATERIALIZED")
+    counted = select(func.count()).select_from(few).scalar_subquery()
+    return few, counted <= literal_column(str(_FEW))
 
 
 def _directed(key: tuple[ColumnElement[Any], ...], descending: bool) -> list[ColumnElement[Any]]:

@@ -8,10 +8,11 @@ from .._recall.count import count
 from .._recall.find import Order, find
 from .._recall.health import health
 from .._recall.namespaces import namespaces
+from .._spaces.metadata_index import create_metadata_index, drop_metadata_index
 from .._writing.delete_many import delete_many
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .._context import Context
     from .._pooling import Connection
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ListingVerbs:
-    """`find`, `count`, `delete_many`, `namespaces` and `health`."""
+    """`find`, `count`, `delete_many`, `namespaces`, `health`, `create_metadata_index` and `drop_metadata_index`."""
 
     _context: Context
 
@@ -104,3 +105,23 @@ class ListingVerbs:
         what is returned, not errors. Raises DatabaseUnavailableError or DatabaseTimeoutError if there is no answer.
         """
         return await health(self._context.on(connection))
+
+    async def create_metadata_index(
+        self, *, progress: Callable[[str, int, int], object] | None = None
+    ) -> bool:
+        """Build an index on metadata, for every namespace, while others read and write; return False if it was there.
+
+        It answers conditions on metadata that ask for equal values: `find`, `count`, `delete_many` and `recall` then
+        read what matches instead of all memories. Which filters those are, and what it costs, is said in the reference
+        of filters. What an earlier call that failed or was killed left is removed first. ``progress`` is called with
+        the phase of the server, how much of it is done and of how much; it may be async.
+
+        It waits until every transaction that wrote before it is over. It uses a connection of its own, or one of a
+        borrowed pool, which must not go through a pooler that gives each transaction another one. Raises UsageError
+        inside a transaction, a DatabaseError if the server fails.
+        """
+        return await create_metadata_index(self._context, progress=progress)
+
+    async def drop_metadata_index(self) -> bool:
+        """Drop the index on metadata; return whether there was one. Raises UsageError inside a transaction."""
+        return await drop_metadata_index(self._context)
