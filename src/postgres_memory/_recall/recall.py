@@ -34,7 +34,7 @@ ANSWER = 1.0
 #: How much the rarity of a word among threads counts beside its rarity among memories.
 THREAD_RARITY = 1.0
 #: How many blocks and how many memories are looked at closely for one that is returned, and at the least.
-_BLOCKS, _CANDIDATES = (5, 50), (8, 80)
+_BLOCKS, _CANDIDATES = (20, 200), (8, 80)
 #: A limit from which everything that holds a word is looked at closely.
 _LARGE_LIMIT = 500
 #: How many of the nearest by their vectors come in, at the least.
@@ -42,6 +42,16 @@ _NEAREST = 100
 
 #: How many hits are read for one that is returned, and at the least, where others judge or choose.
 _READ = (4, 40)
+
+#: What the statement says of how the nearest were found.
+_WHY = {
+    "alone": ", every memory that matches, exactly",
+    "small": ", every memory that matches, exactly, since the space has few embeddings in this namespace",
+    "few": ", every memory that matches, exactly, since few do",
+    "short": ", every memory that matches, exactly, since the index gave too few that do",
+    "equal": ", every memory that matches, exactly, since the index gave many equal vectors",
+    "index": ", by the index, since many memories match",
+}
 
 _logger = logging.getLogger(__name__)
 
@@ -96,6 +106,8 @@ async def recall(
             priors=bool(chosen.recency or chosen.importance or chosen.confidence),
         )
         rows, plan = await _by_words(context, text, parameters, chosen, shape, exact=exact)
+    if explain:
+        plan += await _pending(context, chosen)
     hits = [_hit(row, explain=explain) for row in rows]
     if reranker is not None:
         hits = await rerank(text, hits, reranker)
@@ -145,7 +157,6 @@ async def _by_words(
         index = None if exact else (await space_of_embedder(context, context.embedder)).index
         by_rank = ranking.fusion == "rrf"
         shape = replace(shape, distance=context.embedder.distance, index=index, by_rank=by_rank)
-        note += "" if index is None else ", or by the index where they are many"
     if ranking.typos and (await context.database.opened()).tables.trigram_schema is not None:
         shape = replace(shape, typos=True)
     rows = await context.fetch(recall_lexical, parameters, shape)
@@ -172,9 +183,11 @@ def _enough(shape: RecallShape, rows: list[Record], parameters: Mapping[str, Any
 
 
 def _searched(rows: list[Record], note: str, distance: str | None) -> str:
-    if distance is None or not rows or rows[0]["searched"]:
+    if distance is None or not rows:
         return note
-    return "vector: left out, the embedder's space holds no vectors of its dimensions that are searched"
+    if not rows[0]["searched"]:
+        return "vector: left out, the embedder's space holds no vectors of its dimensions that are searched"
+    return note + _WHY.get(rows[0]["vector_why"], "")
 
 
 def _where(shape: RecallShape, rows: list[Record]) -> str:
@@ -192,9 +205,9 @@ async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[f
     if not ranking.vector:
         return None, "vector: left out, it has no weight"
     embedder = context.embedder
+    if embedder is None and not ranking.lexical:
+        raise InvalidValueError("ranking", "weighs vectors alone, and this object has no embedder")
     if embedder is None:
-        if not ranking.lexical:
-            raise InvalidValueError("ranking", "weighs vectors alone, and this object has no embedder")
         return None, "vector: left out, there is no embedder"
     space = await space_of_embedder(context, embedder)
     if space.dimensions is None:
@@ -202,15 +215,34 @@ async def _vector(context: Context, text: str, ranking: Ranking) -> tuple[list[f
     try:
         vector = await embedder.embed_query(text)
     except EmbedderError as error:
-        _logger.warning("recall ranks without vectors: %s", error.without_words)
-        _logger.debug("the embedder failed: %s", error)
-        return None, f"vector: left out, {error}"
+        return None, _without(str(error), said=error.without_words)
+    zero = not any(vector) and embedder.distance == "cosine"
     if len(vector) != space.dimensions:
         held = f"space {embedder.space!r} holds vectors of {space.dimensions} dimensions"
-        problem = f"{held}, and the embedder gave {len(vector)}"
-        _logger.warning("recall ranks without vectors: %s", problem)
-        return None, f"vector: left out, {problem}"
-    return vector, f"vector: space {embedder.space!r}, every memory that matches, exactly"
+        return None, _without(f"{held}, and the embedder gave {len(vector)}")
+    said = "vector: left out, that of the query is zero" if zero else f"vector: space {embedder.space!r}"
+    return None if zero else vector, said
+
+
+def _without(problem: str, *, said: str | None = None) -> str:
+    """Log why, as it may be ``said`` where contents are kept out, and return it for the plan."""
+    _logger.warning("recall ranks without vectors: %s", said or problem)
+    if said is not None:
+        _logger.debug("the embedder failed: %s", problem)
+    return f"vector: left out, {problem}"
+
+
+async def _pending(context: Context, ranking: Ranking) -> tuple[str, ...]:
+    """Say how many memories no vector can find, which takes a look at all of them."""
+    if context.embedder is None or not ranking.vector or ranking.space == "hash":
+        return ()
+    from .._sql.pending import list_spaces
+
+    name = context.embedder.space
+    rows = await context.fetch(list_spaces, {"namespace": context.namespace})
+    return tuple(
+        f"pending: {row['pending']} memories in space {name!r}" for row in rows if row["name"] == name
+    )
 
 
 def _check_min_score(value: object) -> float | None:

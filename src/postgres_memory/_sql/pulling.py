@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import CTE, ColumnElement, Select, func, literal_column, select, true, union_all
 
-from .lexical import number, seen
 from .parameters import float_parameter, text_parameter
 from .predicates import predicate
 from .schema import Tables
 from .scoring import ASKED, ZERO, RecallShape, added, priors
+from .word_hits import number, seen
 
 #: The relations of so many of the first hits are read,
 FIRST = 20

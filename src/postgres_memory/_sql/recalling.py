@@ -14,6 +14,7 @@ from sqlalchemy import (
     false,
     func,
     literal_column,
+    null,
     or_,
     select,
     true,
@@ -21,17 +22,7 @@ from sqlalchemy import (
 )
 
 from .known_words import replacements
-from .lexical import (
-    APART,
-    LexicalLeg,
-    divided,
-    is_question,
-    lexical_leg,
-    matching_memory,
-    number,
-    place_of,
-    seen,
-)
+from .lexical import LexicalLeg, is_question, lexical_leg
 from .parameters import apart_from_planning, float_parameter, number_parameter, text_parameter
 from .predicates import Shape, predicate
 from .pulling import with_relations
@@ -42,6 +33,7 @@ from .searching import ranked_by_hash
 from .similar import nearest, similarities
 from .spaces import readable_space
 from .twins import by_memory
+from .word_hits import APART, divided, matching_memory, number, place_of, seen
 
 
 def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
@@ -50,17 +42,18 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
     First come those that hold a word of the query or stand near one that does; if they are fewer than the limit, others
     follow in insertion order. With a vector those nearest to it come in, too. ``found`` is how many have something of
     the words, ``complete`` is false where only the most promising places were looked at, and others may hold something
-    of the query, and ``searched`` where there is no space to find the nearest in. With ``typos`` ``misspelt`` are words
-    of the query that ``nearest`` were looked for in place of.
+    of the query, and ``searched`` where there is no space to find the nearest in; ``vector_why`` says how those were
+    found. With ``typos`` ``misspelt`` are words of the query that ``nearest`` were looked for in place of.
     """
     filtered = shape.matching if shape.filtered else None
     leg = lexical_leg(tables, pruned=shape.pruned, shape=filtered, typos=shape.typos)
     few = None if leg.matching is None else leg.matching.few
     found = by_words = by_memory(tables, leg, _found(tables, leg, shape))
-    similar = None
+    similar: CTE | None = None
+    why: ColumnElement[Any] = null()
     if shape.distance is not None:
         near = nearest(tables, shape.distance, shape.matching, shape.index, few)
-        found = _with_nearest(tables, by_words, near, shape)
+        found, why = _with_nearest(tables, by_words, near.seqs, shape), near.why
         similar = similarities(tables, found, shape.distance, by_rank=shape.by_rank)
     ranked = scores(leg, found, similar, shape)
     if shape.relations:
@@ -71,6 +64,7 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
         select(func.count()).select_from(by_words).scalar_subquery().label("found"),
         func.coalesce(leg.complete, true()).label("complete"),
         searched.label("searched"),
+        why.label("vector_why"),
     )
     if leg.near is not None:
         statement = statement.add_columns(*replacements(leg.near))

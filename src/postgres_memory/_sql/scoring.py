@@ -23,10 +23,11 @@ from sqlalchemy import (
 )
 
 from ..embedding.protocol import Distance
-from .lexical import LexicalLeg, divided, number
+from .lexical import LexicalLeg
 from .parameters import float_parameter, texts_parameter, time_parameter
 from .predicates import Shape
 from .space_index import SpaceIndexShape
+from .word_hits import divided, number
 
 #: How far in its thread a memory lends its score to others.
 NEARBY = 12

@@ -6,6 +6,7 @@ answer says little by itself. The vectors stored are those of single memories.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
@@ -15,13 +16,16 @@ from sqlalchemy import (
     Double,
     FromClause,
     Select,
+    SelectBase,
     Text,
     and_,
     bindparam,
+    case,
     cast,
     column,
     func,
     literal_column,
+    or_,
     select,
     true,
     union_all,
@@ -31,7 +35,6 @@ from sqlalchemy.types import BigInteger
 
 from ..embedding.protocol import Distance
 from .embeddings import CONTENT
-from .lexical import divided, matching_memory, number, seen
 from .names import quote_text
 from .parameters import number_parameter, once, text_parameter
 from .predicates import Shape
@@ -39,6 +42,7 @@ from .schema import Tables
 from .scoring import of_rank
 from .space_index import SpaceIndexShape, exact_distance, indexed_distance, indexed_rows
 from .spaces import readable_space
+from .word_hits import divided, matching_memory, number, seen
 
 #: How much the similarity of a neighbour counts, by how far away it is.
 _SHARES = {distance: 1 / (1 + abs(distance)) for distance in range(-4, 5)}
@@ -49,6 +53,8 @@ _FARTHEST: ColumnElement[float] = literal_column("1e38::double precision", Doubl
 _READ_THROUGH = 10_000
 #: How many entries of an index are looked at until there are enough that match.
 _MOST_SCANNED = 100_000
+#: How often work_mem a scan may take; so many entries need about three times the 4 MB of the default.
+_SCAN_MEMORY = 8
 
 
 def _query(tables: Tables) -> ColumnElement[Any]:
@@ -62,33 +68,64 @@ def _distance(tables: Tables, vectors: FromClause, distance: Distance) -> Column
     return func.least(func.greatest(known, -_FARTHEST), _FARTHEST)
 
 
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The numbers of the nearest memories, and ``why`` they were looked for as they were, in a word."""
+
+    seqs: CTE
+    why: ColumnElement[str]
+
+
 def nearest(
     tables: Tables,
     distance: Distance,
     shape: Shape,
     index: SpaceIndexShape | None = None,
     few: ColumnElement[bool] | None = None,
-) -> CTE:
+) -> Nearest:
     """Return the numbers of the memories that match ``shape`` and are nearest, in the space that may be read.
 
     Exactly, unless there is an ``index``, the namespace has many embeddings and not just a ``few`` of its memories
-    match: then the index is scanned on and on until there are enough that match.
+    match: then the index is scanned on and on until there are enough that match. If it ends before, because what
+    matches is far away or others' vectors are nearer, or if most of what it gives are equal vectors, which hide each
+    other and what is beside them, they are looked for exactly after all.
     """
     exact = _nearest_exactly(tables, distance, shape)
     if index is None:
-        return exact.cte("nearest").prefix_with("MATERIALIZED")
+        return Nearest(_materialized(exact, "nearest"), _word("alone"))
     vectors = tables.memory_embeddings.alias("counted")
     some = select(number(1)).where(_of_space(tables, vectors)).limit(number(_READ_THROUGH + 1))
     many = select(func.count()).select_from(some.subquery("some_of_space")).scalar_subquery() > number(
         _READ_THROUGH
     )
     by_index = many if few is None else and_(many, ~few)
-    each = exact.subquery("each"), _nearest_by_index(tables, shape, index).subquery("by_index")
-    return (
-        union_all(select(each[0].c.seq).where(~by_index), select(each[1].c.seq).where(by_index))
-        .cte("nearest")
-        .prefix_with("MATERIALIZED")
+    # Materialized, since what there is decides whether the exact leg runs, too.
+    found = _nearest_by_index(tables, distance, shape, index).subquery("found_by_index")
+    indexed = _materialized(select(found.c.seq, found.c.distance).where(by_index), "by_index")
+    given = func.count()
+    short = select(given < _by_index(index)).select_from(indexed).scalar_subquery()
+    equal = select(func.count(indexed.c.distance.distinct()) * number(2) < given).scalar_subquery()
+    each = exact.subquery("each")
+    both = union_all(
+        select(each.c.seq).where(or_(short, equal)), select(indexed.c.seq).where(~or_(short, equal))
     )
+    reasons = [(~many, _word("small")), (short, _word("short")), (equal, _word("equal"))]
+    if few is not None:
+        reasons.insert(1, (few, _word("few")))
+    return Nearest(_materialized(both, "nearest"), case(*reasons, else_=_word("index")))
+
+
+def _word(word: str) -> ColumnElement[str]:
+    return literal_column(quote_text(word), Text)
+
+
+def _materialized(rows: SelectBase, name: str) -> CTE:
+    return rows.cte(name).prefix_with("MATERIALIZED")
+
+
+def _by_index(index: SpaceIndexShape) -> ColumnElement[int]:
+    """Return how many are taken by the index. Of bits, four times as many: their vectors are compared afterwards."""
+    return number_parameter("nearest") * number(4 if index.type == "bit" else 1)
 
 
 def _nearest_exactly(tables: Tables, distance: Distance, shape: Shape) -> Select[Any]:
@@ -102,7 +139,9 @@ def _nearest_exactly(tables: Tables, distance: Distance, shape: Shape) -> Select
     )
 
 
-def _nearest_by_index(tables: Tables, shape: Shape, index: SpaceIndexShape) -> Select[Any]:
+def _nearest_by_index(
+    tables: Tables, distance: Distance, shape: Shape, index: SpaceIndexShape
+) -> Select[Any]:
     vectors = tables.memory_embeddings.alias("indexed")
     # A scalar subquery stays a condition on each row; EXISTS may become a join, which the index could not order.
     matches = matching_memory(tables, vectors.c.seq, shape, "indexed_memory").scalar_subquery()
@@ -110,6 +149,7 @@ def _nearest_by_index(tables: Tables, shape: Shape, index: SpaceIndexShape) -> S
     settings = {
         "hnsw.iterative_scan": literal_column("'relaxed_order'"),
         "hnsw.max_scan_tuples": literal_column(f"'{_MOST_SCANNED}'"),
+        "hnsw.scan_mem_multiplier": literal_column(f"'{_SCAN_MEMORY}'"),
         "hnsw.ef_search": cast(wanted, Text),
     }
     # For this transaction, that is, this statement, and in it: there is no further round trip.
@@ -122,10 +162,8 @@ def _nearest_by_index(tables: Tables, shape: Shape, index: SpaceIndexShape) -> S
         )
     ).subquery("settings")
     query = select(_query(tables)).select_from(local).scalar_subquery()
-    # Of bits, four times as many: they are ordered by their vectors afterwards.
-    several = 4 if index.type == "bit" else 1
     return (
-        select(vectors.c.seq)
+        select(vectors.c.seq, _distance(tables, vectors, distance).label("distance"))
         .where(
             indexed_rows(tables, vectors, index),
             vectors.c.namespace == text_parameter("namespace"),
@@ -134,7 +172,7 @@ def _nearest_by_index(tables: Tables, shape: Shape, index: SpaceIndexShape) -> S
             matches.is_(true()),
         )
         .order_by(indexed_distance(tables, vectors.c.embedding, query, index))
-        .limit(number_parameter("nearest") * number(several))
+        .limit(_by_index(index))
     )
 
 

@@ -24,9 +24,10 @@ from sqlalchemy import (
     true,
 )
 
-from .lexical import LexicalLeg, is_question, number
+from .lexical import LexicalLeg, is_question
 from .parameters import float_parameter, floats_parameter, numbers_parameter, text_parameter
 from .schema import Tables
+from .word_hits import number
 
 
 def by_memory(tables: Tables, leg: LexicalLeg, found: CTE) -> CTE:
