@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from postgres_memory import PostgresMemory
+from postgres_memory._sql.compile import catalog
 from tests.conftest import POOLER, Database
 from tests.integration.export_files import build
 from tests.integration.export_namespaces import opened
@@ -42,3 +43,11 @@ async def full(database: Database) -> AsyncIterator[PostgresMemory]:
     async with opened(database, "full") as memory:
         await build(memory, database.direct_dsn)
         yield memory
+
+
+@pytest.fixture
+def statements_anew() -> Iterator[None]:
+    """Have statements compiled for this test alone, whose numbers it changes."""
+    catalog.cache_clear()
+    yield
+    catalog.cache_clear()

@@ -442,7 +442,7 @@ async def test_diversity_avoids_repetition(database: Database) -> None:
 
 
 async def test_frequent_words_do_not_hide_what_a_filter_asks_for(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch, statements_anew: None
 ) -> None:
     monkeypatch.setattr(word_hits, "_MOST_HITS", 20)
     async with PostgresMemory(database.dsn) as memory:
@@ -450,10 +450,14 @@ async def test_frequent_words_do_not_hide_what_a_filter_asks_for(
         for arguments in ({"filter": {"id": "59"}}, {"exact": True, "limit": 60}):
             hits = await memory.recall("tea room", **arguments)
             assert all(hit.score > 0 for hit in hits)
+        await memory.add("tea in a room with a lamp", id="lamp")
+        (best,) = await memory.recall("tea room lamp", limit=1, explain=True)
+        assert best.record.id == "lamp"
+        assert best.parts["words"] == pytest.approx(1.0)
 
 
 async def test_an_index_of_the_space_is_used_where_there_is_much(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch, statements_anew: None
 ) -> None:
     monkeypatch.setattr(similar, "_READ_THROUGH", 50)
     chance = random.Random(1)
