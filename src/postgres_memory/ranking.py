@@ -50,7 +50,7 @@ class Ranking:
     question: float = 0.9
     dates: bool = True
     forms: bool = True
-    typos: float = 0.7
+    typos: float = 0.0
     recency: tuple[float, timedelta] | None = None
     importance: float = 0.0
     confidence: float = 0.0

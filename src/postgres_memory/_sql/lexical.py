@@ -43,6 +43,7 @@ from .predicates import Shape, predicate
 from .schema import Tables
 from .word_hits import (
     APART,
+    MANY,
     Matching,
     WordHits,
     divided,
@@ -55,6 +56,8 @@ from .word_hits import (
 
 #: Places are looked at in blocks of four. What is near a place is in its block or the two beside it.
 _BLOCK_BITS = 2
+#: Where all match, this part of them will do.
+_LESS = 4
 #: The places of one thread share all but these bits.
 _THREAD_BITS = 24
 
@@ -94,7 +97,7 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None, typos: boo
     promising = _promising(hits.rows, weights)
     complete: ColumnElement[bool] = ~select(func.bool_or(hits.counts.c.frequent)).scalar_subquery()
     if matching is None or shape is None:
-        blocks = promising.limit(number_parameter("blocks")).cte("best_blocks").prefix_with("MATERIALIZED")
+        blocks = promising.limit(_blocks_of(size)).cte("best_blocks").prefix_with("MATERIALIZED")
     else:
         best = _that_match(tables, promising.subquery("promising"), shape).subquery("best_blocks")
         of_few = select(_block(matching.places.c.place).label("block")).where(matching.few).distinct()
@@ -102,6 +105,13 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None, typos: boo
         complete = matching.few
     scored = _scored(_near(tables, hits.rows, blocks), weights, blocks)
     return LexicalLeg(hits.rows, weights, scored, complete, matching, hits.near)
+
+
+def _blocks_of(size: CTE) -> ColumnElement[int]:
+    """How many blocks are looked at where all match: of fewer than ``MANY`` memories less, which was as good."""
+    blocks = number_parameter("blocks")
+    least = case((size.c.total < number(MANY), divided(blocks, number(_LESS))), else_=blocks)
+    return select(least).select_from(size).scalar_subquery()
 
 
 def _weights(size: CTE, hits: WordHits) -> CTE:

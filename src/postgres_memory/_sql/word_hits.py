@@ -38,8 +38,8 @@ APART = 64
 #: So many memories are counted to tell how many there are; how many more there are is told by their numbers.
 _COUNTED = 10_000
 #: So many hits of a word are read where only the most promising places count: a word that more memories hold weighs
-#: next to nothing. Fewer are where there are ``_MANY`` memories: there, more are read only with rarer words.
-_MOST_HITS, _MOST_HITS_OF_MANY, _MANY = 15_000, 2_000, 200_000
+#: next to nothing. Fewer are where there are ``MANY`` memories: there, more are read only with rarer words.
+_MOST_HITS, _MOST_HITS_OF_MANY, MANY = 15_000, 2_000, 200_000
 #: As many memories that match a filter are all looked at closely.
 _FEW = 2_000
 
@@ -156,19 +156,19 @@ def word_hits(tables: Tables, size: CTE, *, capped: bool, matching: Matching | N
     ``typos`` a word that no memory holds is replaced by the known word nearest to it.
     """
     most = case(
-        (size.c.total < number(_MANY), number(_MOST_HITS)),
+        (size.c.total < number(MANY), number(_MOST_HITS)),
         else_=number(min(_MOST_HITS, _MOST_HITS_OF_MANY)),
     )
     cap = select(most).select_from(size).scalar_subquery()
     asked, near = asked_words(tables), None
-    first = _first_hits(tables, asked, cap if capped else None, "first_hits")
+    first = _first_hits(tables, asked, cap if capped else None, "hits_of_words")
     counted = _counted(first, "counted_hits")
     if typos:
         near = nearest_words(tables, asked, counted)
         instead = terms_of_nearest(tables, near)
-        more = _first_hits(tables, instead, cap if capped else None, "first_hits_of_nearest")
+        more = _first_hits(tables, instead, cap if capped else None, "hits_of_nearest")
         of_more = _counted(more, "counted_hits_of_nearest")
-        first = union_all(select(first), select(more)).cte("first_hits_of_all")
+        first = union_all(select(first), select(more)).cte("hits_of_words_and_nearest")
         counted = union_all(select(counted), select(of_more)).cte("counted_hits_of_all")
         replaced: Select[Any] = select(number(1)).where(near.c.g == asked.c.g)
         asked = union_all(select(asked).where(~replaced.exists()), select(instead)).cte("asked_of_all")
