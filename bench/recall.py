@@ -42,10 +42,8 @@ RANKINGS = {
     "- question": Ranking(question=1),
     "- dates": Ranking(dates=False),
     "- forms": Ranking(forms=False),
-    "- typos": Ranking(typos=0),
-    "words only": Ranking(
-        context=0, subject=1, thread=0, question=1, dates=False, forms=False, typos=0
-    ),
+    "+ typos": Ranking(typos=0.7),
+    "words only": Ranking(context=0, subject=1, thread=0, question=1, dates=False, forms=False),
 }
 RESAMPLES, SEED = 2_000, 0
 SIZES = (1_000, 15_000, 60_000)

@@ -13,6 +13,7 @@ from postgres_memory.errors import InvalidValueError
 from postgres_memory.postgres import Verbs
 from tests.conftest import Database
 
+TYPOS = Ranking(typos=0.7)
 NOTES = {
     "plumber": "The plumber replaced the valve under the kitchen sink.",
     "garden": "The garden hose leaks at the valve.",
@@ -97,7 +98,7 @@ async def test_lagging_never_misleads(memory: PostgresMemory) -> None:
 async def test_a_word_that_is_found_is_not_replaced(memory: PostgresMemory) -> None:
     await memory.add("A plumer is a maker of feathers.", id="plumer")
     await memory.refresh_words()
-    hits = await memory.recall("plumer", min_score=0.01)
+    hits = await memory.recall("plumer", min_score=0.01, ranking=TYPOS)
     assert [hit.record.id for hit in hits] == ["plumer"]
     assert not any(sentence.startswith("typos") for sentence in hits.plan)
 
@@ -105,9 +106,9 @@ async def test_a_word_that_is_found_is_not_replaced(memory: PostgresMemory) -> N
 async def test_counts_less_than_the_word_itself_and_says_so(memory: PostgresMemory) -> None:
     await memory.refresh_words()
     (right, *_) = await memory.recall("plumber kitchen", limit=1, explain=True)
-    misspelt = await memory.recall("plubmer kitchen", limit=1, explain=True)
+    misspelt = await memory.recall("plubmer kitchen", limit=1, explain=True, ranking=TYPOS)
     assert misspelt[0].record.id == right.record.id == "plumber"
-    share = Ranking().typos
+    share = TYPOS.typos
     assert misspelt[0].parts["words"] == pytest.approx(right.parts["words"] * (1 + share) / 2)
     assert misspelt.plan[1] == 'typos: no memory holds "plubmer", read as "plumber"'
     whole = await memory.recall("plubmer kitchen", limit=1, explain=True, ranking=Ranking(typos=1.0))
@@ -118,7 +119,9 @@ async def test_all_forms_of_recall_replace(memory: PostgresMemory) -> None:
     await memory.refresh_words()
     for exact in (False, True):
         for condition in (None, {"id": {"$in": ["plumber", "rent"]}}):
-            hits = await memory.recall("plubmer", filter=condition, exact=exact, limit=1, min_score=0.01)
+            hits = await memory.recall(
+                "plubmer", filter=condition, exact=exact, limit=1, min_score=0.01, ranking=TYPOS
+            )
             assert [hit.record.id for hit in hits] == ["plumber"], (exact, condition)
 
 
@@ -150,7 +153,7 @@ async def test_in_a_transaction_and_sync(memory: PostgresMemory, database: Datab
 
     def synchronous() -> tuple[int, list[str]]:
         with PostgresMemory(database.dsn).sync as sync:
-            found = [hit.record.id for hit in sync.recall("umbrlela", min_score=0.01)]
+            found = [hit.record.id for hit in sync.recall("umbrlela", min_score=0.01, ranking=TYPOS)]
             return sync.refresh_words().gone, found
 
     assert await asyncio.to_thread(synchronous) == (0, ["umbrella"])
@@ -169,7 +172,7 @@ async def test_without_pg_trgm(database: Database) -> None:
         await memory.add("The plumber is ill.")
         counts = await memory.refresh_words()
         assert counts == KnownWords(3, added=3, gone=0, comparable=False)
-        assert await memory.recall("plubmer", min_score=0.01) == []
+        assert await memory.recall("plubmer", min_score=0.01, ranking=TYPOS) == []
         assert len(await memory.recall("plumber", min_score=0.01)) == 1
 
 

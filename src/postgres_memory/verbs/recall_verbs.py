@@ -90,10 +90,10 @@ class RecallVerbs:
     async def refresh_words(self, *, connection: Connection | None = None) -> KnownWords:
         """Count the words of this namespace's active memories anew, and return how many there are.
 
-        `recall` replaces a word of the query that no memory holds by the known words nearest to it, as a misspelt one;
-        nothing else depends on them. They are known from the last call on, whatever was written since: a newer word is
-        found if it is spelt right, and one that is gone leads to nothing. Call it after loading, and now and then. It
-        reads all active memories in one statement, while others read and write. `clear` forgets the words.
+        With ``Ranking(typos=…)`` `recall` replaces a word of the query that no memory holds by the known word nearest
+        to it; nothing else depends on them. They are known from the last call on, whatever was written since: a newer
+        word is found if it is spelt right, and one that is gone leads to nothing. Call it after loading, and now and
+        then. It reads all active memories in one statement, while others read and write. `clear` forgets the words.
 
         Where the database has no extension pg_trgm, words are counted and not compared; an object finds out when it is
         opened.
