@@ -45,6 +45,8 @@ test-skipped: $(VENV)/.dev
 
 images: $(VENV)/.dev
 	PYTHON=$(abspath $(BIN)/python) docker/build
+
+# Ends with what was broken, acknowledged, lost and double.
 test-faults: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 tests/faults $(ARGS)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, harmless, translate, translated
-from ._pooling import Lending, PoolCounts, PoolOptions, stop
+from ._pooling import Lending, PoolCounts, PoolOptions, stop, unless_lost
 from ._retrying import passes_or_is_late, persistent, unknown
-from ._route import connect, create_pool, is_direct, keep_alive
+from ._route import connect, create_pool, is_direct
 from ._transactions import READ_ONLY, TRANSACTION, CommitLostError, ended, executed, rolled_back, savepoint
 from .config import Dsn
 from .errors import (
@@ -205,10 +205,14 @@ class Database(Generic[OpenedT]):
     ) -> None:
         """Load rows in the binary COPY format into ``table``, a schema and a name."""
         schema, name = table
-        with translated():
-            await connection.copy_to_table(
-                name, schema_name=schema, columns=list(columns), source=_pieces(data), format="binary"
-            )
+
+        async def copying() -> None:
+            with translated():
+                await connection.copy_to_table(
+                    name, schema_name=schema, columns=list(columns), source=_pieces(data), format="binary"
+                )
+
+        await unless_lost(connection, copying)
 
     def _lent_from(self) -> Lending:
         if self._lending is None:
@@ -262,7 +266,6 @@ class Database(Generic[OpenedT]):
     async def _single(self, dsn: Dsn | None = None) -> AsyncIterator[Connection]:
         single = await self._connect(dsn)
         try:
-            await keep_alive(single)
             yield single
         finally:
             with suppress(*DRIVER_ERRORS):

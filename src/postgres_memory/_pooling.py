@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +12,7 @@ import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, translated
 from ._validation import check_limit, check_seconds
-from ._waiting import LETTING_GO, through
+from ._waiting import LETTING_GO, finished, through
 from .errors import ClosedError, DatabaseUnavailableError, InvalidValueError, PoolExhaustedError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
     Pool = asyncpg.Pool[asyncpg.Record]
 
+#: Seconds in which a call learns by itself that its connection is lost.
+_LOST_CALL = 1.0
 #: How many of those who hold a connection an error names.
 _MOST_NAMED = 10
 
@@ -64,6 +66,31 @@ async def stop(connection: Connection) -> None:
     """
     with suppress(*DRIVER_ERRORS):
         await through(lambda: connection.execute("SELECT", timeout=LETTING_GO))
+
+
+async def unless_lost(connection: Connection, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Make a call that may wait for a connection to take more, which the driver does for ever where it is lost."""
+    lost = asyncio.get_running_loop().create_future()
+
+    def tell(_: object) -> None:
+        if not lost.done():
+            lost.set_result(None)
+
+    connection.add_termination_listener(tell)
+    calling = asyncio.create_task(call())
+    try:
+        await asyncio.wait((calling, lost), return_when=asyncio.FIRST_COMPLETED)
+        if not calling.done():
+            await asyncio.wait((calling,), timeout=_LOST_CALL)  # as a rule it has learnt of it too
+    finally:
+        # A proxy that was given back has no listeners any more.
+        with suppress(*DRIVER_ERRORS):
+            connection.remove_termination_listener(tell)
+        calling.cancel()
+        await finished([calling])
+    if calling.cancelled():
+        raise DatabaseUnavailableError("the connection was lost while data was sent", nothing_written=False)
+    calling.result()
 
 
 @dataclass(frozen=True, slots=True)

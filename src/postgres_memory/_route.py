@@ -58,6 +58,7 @@ class _Route:
         if not self.keeps_statements:
             options["statement_cache_size"] = 0
         connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*place, **options)
+        _keep_alive(connection)
         return connection
 
     async def find_out(self, connection: Connection) -> None:
@@ -92,23 +93,6 @@ class _Route:
                 await connection.fetch(f"SELECT {', '.join(f'NULL::{name}[]' for name in _ARRAYS)}")
 
 
-async def keep_alive(connection: Connection) -> None:
-    """Have the operating system end a connection whose other side is gone without a word, as after a power failure.
-
-    By itself it would ask after two hours, and repeat what is not confirmed for a quarter of one.
-    """
-    # Private to asyncpg, and looked at gently: without it, only `statement_timeout` ends the wait.
-    transport = getattr(connection, "_transport", None)
-    own = None if transport is None else transport.get_extra_info("socket")
-    if own is None or own.family == getattr(socket, "AF_UNIX", None):
-        return
-    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPING_ALIVE.items():
-        option = getattr(socket, name, None)  # not every system has all of them
-        if option is not None:
-            own.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
 async def create_pool(dsn: Dsn, options: PoolOptions) -> Pool:
     """Return an opened pool, which keeps statements prepared where they last."""
     return await asyncpg.create_pool(
@@ -123,13 +107,14 @@ async def create_pool(dsn: Dsn, options: PoolOptions) -> Pool:
         # The reset query costs a round trip per call. Nothing of ours outlives a transaction, so there is nothing to
         # reset.
         reset=_no_reset,
-        init=keep_alive,
     )
 
 
 async def connect(dsn: Dsn, *, timeout: float = 60.0) -> asyncpg.Connection[asyncpg.Record]:
     """Return a connection, made within ``timeout`` seconds, for a few statements, which are worth no preparing."""
-    return await asyncpg.connect(dsn.value, statement_cache_size=0, timeout=timeout)
+    connection = await asyncpg.connect(dsn.value, statement_cache_size=0, timeout=timeout)
+    _keep_alive(connection)
+    return connection
 
 
 async def is_direct(connection: Connection) -> bool:
@@ -139,3 +124,20 @@ async def is_direct(connection: Connection) -> bool:
 
 async def _no_reset(_: object) -> None:
     """Reset nothing."""
+
+
+def _keep_alive(connection: Connection) -> None:
+    """Have the operating system end a connection whose other side is gone without a word, as after a power failure.
+
+    By itself it would ask after two hours, and repeat what is not confirmed for a quarter of one.
+    """
+    # Private to asyncpg, and looked at gently: without it, only `statement_timeout` ends the wait.
+    transport = getattr(connection, "_transport", None)
+    own = None if transport is None else transport.get_extra_info("socket")
+    if own is None or own.family == getattr(socket, "AF_UNIX", None):
+        return
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPING_ALIVE.items():
+        option = getattr(socket, name, None)  # not every system has all of them
+        if option is not None:
+            own.setsockopt(socket.IPPROTO_TCP, option, value)
