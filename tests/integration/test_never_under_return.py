@@ -162,7 +162,7 @@ async def test_what_others_hide_and_what_has_no_direction(
     """The nearest in the index are another namespace's, more than are scanned; some have a vector that is zero."""
     near = [f"near {number}" for number in range(400)]
     far = [f"far {number}" for number in range(280)] + [f"zero {number}" for number in range(40)]
-    vectors = {"near": [1.0, 0.1], "far": [-1.0, 0.1], "zero": [0.0, 0.0]}
+    vectors = {"near": [1.0, 0.1], "far": [0.1, 1.0], "zero": [0.0, 0.0]}
 
     def embed(given: list[str]) -> list[list[float]]:
         named = ((text.split()[0], int(text.split()[1])) for text in given)
@@ -185,7 +185,10 @@ async def test_what_others_hide_and_what_has_no_direction(
         assert hits.plan[1].endswith("since the index gave too few that do")
         assert [hit.record.id for hit in hits] == [hit.record.id for hit in exact]
         assert len(hits) == limit
-        assert hits[0].record.content.startswith("zero")
+        assert hits[0].record.content == "far 279"
+        assert [hit.record.content for hit in hits[280:]] == [
+            f"zero {number}" for number in range(limit - 280)
+        ]
         nothing = await ours.recall("zero 0", limit=limit, ranking=by_vector)
         assert nothing.plan[1] == "vector: left out, that of the query is zero"
         assert len(nothing) == limit
