@@ -27,6 +27,7 @@ from sqlalchemy import (
     column,
     func,
     literal_column,
+    or_,
     select,
     true,
     union_all,
@@ -56,6 +57,9 @@ from .word_hits import (
 
 #: Places are looked at in blocks of four. What is near a place is in its block or the two beside it.
 _BLOCK_BITS = 2
+#: Where all match, the rarest words lead to the places: as many as have so many hits together, two at least, and enough
+#: of them to fill the places. Of ``MANY`` memories, or with a filter, all words do.
+_LEADING_HITS = 1_000
 #: Where all match, this part of them will do.
 _LESS = 4
 #: The places of one thread share all but these bits.
@@ -94,8 +98,11 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None, typos: boo
     if not pruned:
         scored = _scored(_near(tables, hits.rows, None), weights, None)
         return LexicalLeg(hits.rows, weights, scored, true(), near=hits.near)
-    promising = _promising(hits.rows, weights)
-    complete: ColumnElement[bool] = ~select(func.bool_or(hits.counts.c.frequent)).scalar_subquery()
+    promising = _promising(hits.rows, weights, all_words=shape is not None)
+    complete: ColumnElement[bool] = and_(
+        ~select(func.bool_or(hits.counts.c.frequent)).scalar_subquery(),
+        select(func.bool_and(weights.c.leading)).scalar_subquery(),
+    )
     if matching is None or shape is None:
         blocks = promising.limit(_blocks_of(size)).cte("best_blocks").prefix_with("MATERIALIZED")
     else:
@@ -152,8 +159,17 @@ def _weights(size: CTE, hits: WordHits) -> CTE:
     if hits.near is not None:
         of_misspelt = select(number(1)).where(hits.near.c.g == counted.c.g).exists()
         counts_as = weight * case((of_misspelt, float_parameter("typos")), else_=number(1))
+    rarest = (counted.c.holding, counted.c.g)
+    held = case((counted.c.holding > number(0), number(1)), else_=number(0))
+    hits_so_far = func.sum(counted.c.holding).over(order_by=rarest)
+    leading = or_(
+        hits_so_far <= number(_LEADING_HITS),
+        func.sum(held).over(order_by=rarest) <= number(2),
+        hits_so_far - counted.c.holding < divided(number_parameter("blocks"), number(_LESS)),
+        select(size.c.total >= number(MANY)).scalar_subquery(),
+    )
     return (
-        select(counted.c.g, counts_as.label("weight"), weight.label("whole"))
+        select(counted.c.g, counts_as.label("weight"), weight.label("whole"), leading.label("leading"))
         .cte("weights")
         .prefix_with("MATERIALIZED")
     )
@@ -173,11 +189,12 @@ def _block(place: ColumnElement[Any]) -> ColumnElement[int]:
     return place.op(">>", return_type=BigInteger())(number(_BLOCK_BITS))
 
 
-def _promising(hits: CTE, weights: CTE) -> Select[Any]:
-    """The blocks that hold a word or stand beside one that does, those first that promise most."""
+def _promising(hits: CTE, weights: CTE, *, all_words: bool) -> Select[Any]:
+    """The blocks that hold a word, or one of the leading words, or stand beside one that does, most promising first."""
+    counting = hits.c.g == weights.c.g if all_words else and_(hits.c.g == weights.c.g, weights.c.leading)
     words = (
         select(_block(hits.c.place).label("block"), func.max(weights.c.weight).label("weight"))
-        .select_from(hits.join(weights, hits.c.g == weights.c.g))
+        .select_from(hits.join(weights, counting))
         .group_by(_block(hits.c.place), hits.c.g)
         .subquery("words_of_blocks")
     )
