@@ -98,7 +98,7 @@ def configure(schema: str, extension_schema: str, connection: Connection | None)
 
 def check_before_commit(ctx: MigrationContext, **_: object) -> None:
     """Keep a revision from being committed after the lock was lost. It is called inside its transaction."""
-    if ctx.connection is not None:
+    if ctx.connection is not None and not ctx.as_sql:
         check_turn(ctx.connection)
 
 

@@ -76,7 +76,8 @@ async def unless_lost(connection: Connection, call: Callable[[], Coroutine[Any, 
         if not lost.done():
             lost.set_result(None)
 
-    connection.add_termination_listener(tell)
+    with translated():
+        connection.add_termination_listener(tell)
     calling = asyncio.create_task(call())
     try:
         await asyncio.wait((calling, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -129,7 +129,7 @@ async def test_the_sql_of_a_part_of_the_way_and_back(empty_database: Database) -
             "the DSN postgresql://localhost:1/a cannot be read",
         ),
         (f"mysql://someone:{PASSWORD}@localhost/a", "POSTGRES_MEMORY_DSN: must be a URL"),
-        ("", "no database: set POSTGRES_MEMORY_DSN or DATABASE_URL"),
+        ("", "no database: set POSTGRES_MEMORY_MIGRATION_DSN, POSTGRES_MEMORY_DSN or DATABASE_URL"),
     ],
 )
 async def test_what_a_dsn_that_leads_nowhere_gives(dsn: str, said: str) -> None:
