@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -135,8 +136,10 @@ async def _run(dsn: str, statement: str) -> None:
         await connection.close()
 
 
-async def take_over(standby: Node) -> None:
-    """Promote the standby. It waits for no standby of its own, or its commits would hang."""
+async def take_over(standby: Node) -> float:
+    """Promote the standby; return when that began. It waits for no standby of its own, or its commits would hang."""
     await _run(standby.dsn, "ALTER SYSTEM SET synchronous_standby_names = ''")
     await _run(standby.dsn, "SELECT pg_reload_conf()")
+    began = time.monotonic()
     await asyncio.to_thread(standby.promote)
+    return began

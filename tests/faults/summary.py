@@ -21,6 +21,9 @@ def write_summary(reporter: pytest.TerminalReporter) -> None:
     reporter.write_line(f"{'kind':<44}" + "".join(f"{column:>14}" for column in columns))
     for kind, told in sorted(rows):
         reporter.write_line(f"{kind:<44}" + "".join(f"{told[column]:>14}" for column in columns))
+    for kind, told in sorted(rows):
+        if "first write" in told:
+            reporter.write_line(f"{kind}: {told['first write']}")
     totals = {column: sum(told[column] for _, told in rows) for column in columns}
     reporter.write_line(
         f"{f'{len(rows)} kinds':<44}" + "".join(f"{totals[column]:>14}" for column in columns)
