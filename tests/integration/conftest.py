@@ -24,6 +24,11 @@ NOT_THROUGH_A_POOLER = {
     "test_a_timeout_of_the_database_is_no_trouble_with_the_file": "it sends a start-up parameter",
     "test_an_outage_delays_the_counts_and_memory_stays_bounded": "a pooler waits until its server is back",
     "test_usable_once_it_is_migrated": "it counts the server's connections, which a pooler keeps",
+    "test_close_is_idempotent": "it counts the server's connections, which a pooler keeps",
+    "test_close_lets_calls_finish": "it counts the server's connections, which a pooler keeps",
+    "test_a_borrowed_pool_keeps_its_codecs_and_its_life": "a way past the pooler is named, so that it can migrate",
+    "test_an_index_of_the_space_is_used_where_there_is_much": "sessions that a pooler keeps tell later what they read",
+    "test_the_plan_is_kept_after_five_queries": "nothing stays prepared there",
     "test_no_error_and_no_log_holds_the_password": "the pooler of the tests trusts everybody",
 }
 

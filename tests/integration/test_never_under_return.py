@@ -59,7 +59,7 @@ def _in_proportion() -> Iterator[None]:
 def filled(server: Server, template: str) -> Iterator[Database]:
     created = asyncio.run(server.create_database(f'TEMPLATE "{template}"'))
     filled = Database(server, created)
-    asyncio.run(fill(filled.dsn))
+    asyncio.run(fill(filled.direct_dsn))
     yield filled
     asyncio.run(server.drop_database(created))
 
