@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import pytest
@@ -155,7 +155,7 @@ async def test_a_write_inside_a_transaction_happens_or_not(bench: Bench, verb: s
     async def act(memory: PostgresMemory) -> None:
         async with memory.transaction() as inside:
             await inside.store(stored)
-            await WRITES[verb](inside)  # type: ignore[arg-type]
+            await WRITES[verb](cast(PostgresMemory, inside))
 
     async def only_the_rest(memory: PostgresMemory) -> None:
         await memory.store(stored)
@@ -178,7 +178,7 @@ async def test_a_write_inside_a_transaction_happens_or_not(bench: Bench, verb: s
             with suppress(DatabaseError):
                 async with memory.transaction() as inside:
                     await inside.store(stored)
-                    reached = await cancelled(WRITES[verb](inside), chosen, moment)  # type: ignore[arg-type]
+                    reached = await cancelled(WRITES[verb](cast(PostgresMemory, inside)), chosen, moment)
                 committed = True
             await bench.at_rest(memory)
             found = await bench.state()
