@@ -10,6 +10,7 @@ from alembic.util import CommandError
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy import Connection
 
+from postgres_memory._sql.policies import PRINCIPAL_ROLE
 from postgres_memory._sql.schema import tables
 from postgres_memory.config import check_schema, dsn_from_environment, migration_dsn_from_environment
 from postgres_memory.errors import ConfigurationError, PostgresMemoryError
@@ -39,17 +40,17 @@ def upgrading() -> bool:
     return chosen is None or chosen[0].__name__ == "upgrade"
 
 
-def run_offline(schema: str, extension_schema: str) -> None:
+def run_offline(schema: str, extension_schema: str, role: str) -> None:
     """Write the SQL instead of running it."""
-    configure(schema, extension_schema, None)
+    configure(schema, extension_schema, role, None)
     with context.begin_transaction():
         if upgrading():
-            for statement in preparing_statements(schema, extension_schema):
+            for statement in preparing_statements(schema, extension_schema, role):
                 context.execute(escaped(statement))
         context.run_migrations()
 
 
-async def run_online(schema: str, extension_schema: str) -> None:
+async def run_online(schema: str, extension_schema: str, role: str) -> None:
     """Run on the database that the environment names."""
     dsn = migration_dsn_from_environment() or dsn_from_environment()
     if dsn is None:
@@ -58,16 +59,16 @@ async def run_online(schema: str, extension_schema: str) -> None:
         )
     with explained(schema):
         async with migration_connection(dsn) as connection:
-            await connection.run_sync(run_revisions, schema, extension_schema)
+            await connection.run_sync(run_revisions, schema, extension_schema, role)
 
 
-def run_revisions(connection: Connection, schema: str, extension_schema: str) -> None:
+def run_revisions(connection: Connection, schema: str, extension_schema: str, role: str) -> None:
     """Run what the command asked for; each revision in a transaction of its own."""
     if upgrading():
-        prepare_database(connection, schema, extension_schema)
+        prepare_database(connection, schema, extension_schema, role)
     extension_schema = extension_schema_of(connection, extension_schema)
     connection.commit()
-    configure(schema, extension_schema, connection)
+    configure(schema, extension_schema, role, connection)
     known = {script.revision for script in context.script.walk_revisions()}
     check_known(context.get_context().get_current_heads(), known, schema)
     connection.commit()
@@ -76,8 +77,8 @@ def run_revisions(connection: Connection, schema: str, extension_schema: str) ->
     config.attributes["revision"] = context.get_context().get_current_revision()
 
 
-def configure(schema: str, extension_schema: str, connection: Connection | None) -> None:
-    """Tell Alembic where things are; the revisions read schema and extension_schema from its options."""
+def configure(schema: str, extension_schema: str, role: str, connection: Connection | None) -> None:
+    """Tell Alembic where things are; the revisions read the names of schemas and role from its options."""
     context.configure(
         connection=connection,
         dialect_name=None if connection else "postgresql",
@@ -93,6 +94,7 @@ def configure(schema: str, extension_schema: str, connection: Connection | None)
         on_version_apply=check_before_commit,
         schema=schema,
         extension_schema=extension_schema,
+        principal_role=role,
     )
 
 
@@ -118,7 +120,11 @@ def compare_type(
 
 def run() -> None:
     """Run in the way that was asked for."""
-    names = option("schema", "memory"), option("extension_schema", "public")
+    names = (
+        option("schema", "memory"),
+        option("extension_schema", "public"),
+        option("principal_role", PRINCIPAL_ROLE),
+    )
     if context.is_offline_mode():
         run_offline(*names)
     elif "connection" in config.attributes:

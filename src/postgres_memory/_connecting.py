@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ._database import Database
 from ._pooling import PoolOptions
+from ._sql.policies import PRINCIPAL_ROLE
 from .config import Dsn, check_schema, dsn_from_environment, migration_dsn_from_environment, parse_dsn
 from .errors import ConfigurationError, InvalidTypeError, UsageError
 
@@ -33,6 +34,7 @@ class Connecting:
     options: PoolOptions
     retry_for: float = RETRY_FOR
     migration_dsn: Dsn | None = None
+    principal_role: str = PRINCIPAL_ROLE
     server: EmbeddedServer | None = None
     database: Database[Catalog] = field(init=False)
 
@@ -100,7 +102,7 @@ class Connecting:
     async def _migrate(self, dsn: Dsn) -> str:
         from .migrations import migrate
 
-        return await migrate(dsn, schema=self.schema)
+        return await migrate(dsn, schema=self.schema, principal_role=self.principal_role)
 
     async def _check_schema(self, connection: Connection) -> Catalog:
         from ._sql.compile import catalog
@@ -115,14 +117,16 @@ def connect(
     options: PoolOptions,
     retry_for: float = RETRY_FOR,
     migration_dsn: str | None = None,
+    principal_role: str = PRINCIPAL_ROLE,
 ) -> Connecting:
     """Return the way to what ``dsn`` names. Opens nothing."""
     check_schema(schema)
     direct = None if migration_dsn is None else parse_dsn(migration_dsn, "migration_dsn")
+    check_schema(principal_role, "principal_role")
     if dsn is None:
-        return Connecting(schema, None, None, options, retry_for, direct)
+        return Connecting(schema, None, None, options, retry_for, direct, principal_role)
     if isinstance(dsn, str):
-        return Connecting(schema, parse_dsn(dsn), None, options, retry_for, direct)
+        return Connecting(schema, parse_dsn(dsn), None, options, retry_for, direct, principal_role)
     if not hasattr(dsn, "acquire") or not hasattr(dsn, "release"):
         raise InvalidTypeError("dsn", f"must be a str, an asyncpg pool or None, not {type(dsn).__name__}")
-    return Connecting(schema, None, dsn, options, retry_for, direct)
+    return Connecting(schema, None, dsn, options, retry_for, direct, principal_role)

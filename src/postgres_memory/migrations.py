@@ -17,7 +17,9 @@ import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, translate
 from ._migration_turn import HOLDS_LOCK, POLL, database_turn
+from ._principal_role import missing_role_statements, preparing_role_statements
 from ._sql.names import quote
+from ._sql.policies import PRINCIPAL_ROLE
 from ._sql.schema_version import MINIMUM_SERVER, MINIMUM_VECTOR, REVISION
 from .config import (
     MIGRATION_DSN_VARIABLE,
@@ -50,14 +52,16 @@ _SCHEMA_OF_EXTENSION = (
     "(SELECT nspname::text FROM pg_catalog.pg_extension JOIN pg_catalog.pg_namespace n ON n.oid = extnamespace "
     "WHERE extname"
 )
+#: A role that the migration of another database makes at the same moment.
+_MADE_MEANWHILE = ("42710", "23505")
 
 #: Where a connection says whose turn to migrate it is.
 _TURN = "postgres_memory_turn"
 _ALEMBIC = threading.Lock()
 
 
-async def check_schema_revision(connection: Connection, schema: str) -> tuple[str, str | None]:
-    """Return the schemas of pgvector and, where the database has it, pg_trgm, if ``schema`` is as new as this code.
+async def check_schema_revision(connection: Connection, schema: str) -> tuple[str, str | None, bool]:
+    """Return the schemas of pgvector and, where the database has it, pg_trgm, and whether policies bind this login.
 
     Raises NotMigratedError or SchemaTooOldError. A newer schema is fine: old code runs on it.
     """
@@ -65,7 +69,11 @@ async def check_schema_revision(connection: Connection, schema: str) -> tuple[st
         row = await connection.fetchrow(
             f"SELECT (SELECT max(version_num) FROM {quote(schema)}.alembic_version) AS revision, "
             f"{_SCHEMA_OF_EXTENSION} = 'vector') AS extension_schema, "
-            f"{_SCHEMA_OF_EXTENSION} = 'pg_trgm') AS trigram_schema"
+            f"{_SCHEMA_OF_EXTENSION} = 'pg_trgm') AS trigram_schema, "
+            "(SELECT pg_catalog.row_security_active(c.oid) FROM pg_catalog.pg_class c "
+            "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = $1 AND c.relname = 'memories') AS bound",
+            schema,
         )
     except asyncpg.PostgresError as error:
         if error.sqlstate not in _NO_SUCH_TABLE:
@@ -85,7 +93,7 @@ async def check_schema_revision(connection: Connection, schema: str) -> tuple[st
             found=row["revision"],
             needed=REVISION,
         )
-    return row["extension_schema"], row["trigram_schema"]
+    return row["extension_schema"], row["trigram_schema"], bool(row["bound"])
 
 
 async def migrate(
@@ -93,13 +101,16 @@ async def migrate(
     *,
     schema: str = "memory",
     extension_schema: str = "public",
+    principal_role: str = PRINCIPAL_ROLE,
     revision: str = "head",
 ) -> str:
     """Upgrade ``schema`` to ``revision`` and return the revision it is at then.
 
     Any number of processes, threads and tasks may do this at once: one works, the others wait and find it done.
     Cancelling stops it: the revision under way is rolled back, those before it stay. ``extension_schema`` is where the
-    extension is created if the database does not have it yet. Raises MigrationError, which says what to do.
+    extension is created if the database does not have it yet. ``principal_role`` is the role whose rights principals
+    get; roles are of the whole server, so that one that is there is taken, and no downgrade drops it. Raises
+    MigrationError, which says what to do.
     """
     found = dsn or migration_dsn_from_environment() or dsn_from_environment()
     if found is None:
@@ -111,6 +122,7 @@ async def migrate(
     config = alembic_config()
     config.attributes["schema"] = check_schema(schema)
     config.attributes["extension_schema"] = check_schema(extension_schema, "extension_schema")
+    config.attributes["principal_role"] = check_schema(principal_role, "principal_role")
     with explained(schema):
         async with migration_connection(found) as connection, _alembic_turn():
             await connection.run_sync(_upgrade, config, revision)
@@ -153,6 +165,13 @@ def quoted_names() -> tuple[str, str]:
 
     options = op.get_context().opts
     return escaped(quote(options["schema"])), escaped(quote(options["extension_schema"]))
+
+
+def quoted_role() -> str:
+    """Return, inside a revision, the quoted name of the role of principals, as ``op.execute`` takes it."""
+    from alembic import op
+
+    return escaped(quote(op.get_context().opts.get("principal_role", PRINCIPAL_ROLE)))
 
 
 def escaped(sql: str) -> str:
@@ -215,10 +234,13 @@ async def _alembic_turn() -> AsyncIterator[None]:
         _ALEMBIC.release()
 
 
-def prepare_database(connection: SyncConnection, schema: str, extension_schema: str) -> None:
-    """Make sure of the server's version and encoding, the schema and the extension."""
+def prepare_database(connection: SyncConnection, schema: str, extension_schema: str, role: str) -> None:
+    """Make sure of the server's version and encoding, the schema, the extension and the role of principals."""
     _check_server(connection, schema)
     statements = _missing(connection, schema, extension_schema)
+    statements += missing_role_statements(
+        connection, schema, extension_schema_of(connection, extension_schema), role
+    )
     for number, statement in enumerate(statements):
         _run_or_explain(connection, statement, schema, rest=statements[number:])
     _, version = _installed_vector(connection) or ("", "0")
@@ -236,12 +258,13 @@ def extension_schema_of(connection: SyncConnection, default: str) -> str:
     return default if found is None else found[0]
 
 
-def preparing_statements(schema: str, extension_schema: str) -> list[str]:
+def preparing_statements(schema: str, extension_schema: str, role: str) -> list[str]:
     """Return what prepares any database, for a script: it changes nothing where nothing is missing."""
     schemas = [schema] if extension_schema in ("public", schema) else [schema, extension_schema]
     return [
         *(f"CREATE SCHEMA IF NOT EXISTS {quote(name)}" for name in schemas),
         f"CREATE EXTENSION IF NOT EXISTS vector SCHEMA {quote(extension_schema)}",
+        *preparing_role_statements(schema, extension_schema, role),
     ]
 
 
@@ -316,9 +339,13 @@ def _run_or_explain(connection: SyncConnection, statement: str, schema: str, *, 
     from sqlalchemy.exc import DBAPIError
 
     try:
-        connection.exec_driver_sql(statement)
+        with connection.begin_nested():
+            connection.exec_driver_sql(statement)
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) == _NO_RIGHT:
+        sqlstate = getattr(error.orig, "sqlstate", None)
+        if sqlstate in _MADE_MEANWHILE and statement.startswith("CREATE ROLE "):
+            return
+        if sqlstate == _NO_RIGHT:
             raise MigrationError(
                 "this role may not prepare the database; an administrator runs in this database: "
                 f"{'; '.join(rest)};",

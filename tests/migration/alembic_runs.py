@@ -48,7 +48,7 @@ async def run_alembic(*arguments: str, dsn: str) -> subprocess.CompletedProcess[
     return await asyncio.to_thread(alembic, *arguments, dsn=dsn)
 
 
-async def downgrade(dsn: str, revision: str, schema: str = "memory") -> None:
+async def downgrade(dsn: str, revision: str, schema: str = "memory", **options: str) -> None:
     """Downgrade in this process, which is much quicker than another one."""
 
     def run(connection: SyncConnection) -> None:
@@ -56,7 +56,7 @@ async def downgrade(dsn: str, revision: str, schema: str = "memory") -> None:
         command.downgrade(config, revision)
 
     config = alembic_config()
-    config.attributes["schema"] = schema
+    config.attributes.update(options | {"schema": schema})
     async with migration_connection(Dsn(dsn)) as connection:
         await connection.run_sync(run)
 

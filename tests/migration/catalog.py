@@ -8,6 +8,12 @@ import asyncpg
 
 from postgres_memory._sql.functions import hash_counts_function, hash_embedding_function
 from postgres_memory._sql.names import quote
+from postgres_memory._sql.policies import (
+    PRINCIPAL_ROLE,
+    principal_functions,
+    principal_policies,
+    principal_rights,
+)
 from postgres_memory._sql.schema import tables
 from postgres_memory._sql.term_functions import lexical_terms_function, thread_place_function
 
@@ -68,9 +74,30 @@ _QUERIES = {
         FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE {_OF_TABLE} AND NOT g.tgisinternal ORDER BY 1, 2""",
     "policies": f"""
-        SELECT c.relname, p.polname, p.polcmd::text, pg_get_expr(p.polqual, p.polrelid)
+        SELECT c.relname, p.polname, p.polcmd::text, p.polpermissive, p.polroles::regrole[]::text[],
+               pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)
         FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE {_OF_TABLE} ORDER BY 1, 2""",
+    # What others than the owner may do. PUBLIC may call functions unless that is taken away.
+    "rights": f"""
+        WITH held AS (
+            SELECT 'schema' AS kind, '' AS name, nspacl AS acl, nspowner AS owner
+            FROM pg_namespace WHERE nspname = $1
+            UNION ALL
+            SELECT c.relkind::text, c.relname::text, c.relacl, c.relowner
+            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {_OF_TABLE}
+            UNION ALL
+            SELECT 'column', c.relname || '.' || a.attname, a.attacl, c.relowner
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE {_OF_TABLE}
+            UNION ALL
+            SELECT 'function', p.oid::regprocedure::text, coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner
+            FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+            WHERE n.nspname = $1 AND NOT EXISTS (
+                SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
+        )
+        SELECT kind, name, a.grantee::regrole::text, a.privilege_type, a.is_grantable
+        FROM held, aclexplode(acl) a WHERE a.grantee <> owner ORDER BY 1, 2, 3, 4""",
 }
 
 
@@ -106,3 +133,10 @@ def create_from_metadata(connection: SyncConnection, schema: str, extension_sche
     ):
         connection.exec_driver_sql(statement)
     tables(schema, extension_schema).metadata.create_all(connection)
+    for statement in (
+        *principal_functions(schema, PRINCIPAL_ROLE),
+        *principal_policies(schema),
+        *principal_rights(schema, PRINCIPAL_ROLE),
+    ):
+        if '"alembic_version"' not in statement:  # which Alembic makes, for who is migrated
+            connection.exec_driver_sql(statement)

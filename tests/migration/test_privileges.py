@@ -12,9 +12,10 @@ import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._sql.names import quote
+from postgres_memory._sql.policies import PRINCIPAL_ROLE
 from postgres_memory._sql.schema_version import REVISION
 from postgres_memory.config import Dsn
-from postgres_memory.errors import MigrationError, NotMigratedError
+from postgres_memory.errors import DatabaseError, MigrationError, NotMigratedError
 from postgres_memory.migrations import migrate
 from tests.conftest import Database, Server
 
@@ -36,10 +37,16 @@ async def role(server: Server) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def place(role: str, make_database: MakeDatabase) -> Database:
-    """An empty database, made after the role so that it is dropped before it."""
+async def place(role: str, template: str, make_database: MakeDatabase) -> Database:
+    """An empty database, made after the role so that it is dropped before it; the server has the role of principals."""
     assert role
+    assert template
     return await make_database()
+
+
+def granting(role: str) -> str:
+    """What lets a role that is no superuser act as principals, from PostgreSQL 16."""
+    return f'GRANT "{PRINCIPAL_ROLE}" TO "{role}" WITH INHERIT FALSE, SET TRUE;'
 
 
 def dsn_as(database: Database, role: str) -> str:
@@ -90,7 +97,8 @@ async def test_a_role_without_any_right(place: Database, role: str) -> None:
     dsn = dsn_as(place, role)
     advice = await refused(dsn)
     assert advice == (
-        f'CREATE SCHEMA "memory" AUTHORIZATION "{role}"; CREATE EXTENSION vector SCHEMA "public";'
+        f'CREATE SCHEMA "memory" AUTHORIZATION "{role}"; CREATE EXTENSION vector SCHEMA "public"; '
+        + granting(role)
     )
     await execute(place, advice)
     assert await migrate(Dsn(dsn)) == REVISION
@@ -100,9 +108,10 @@ async def test_a_role_without_any_right(place: Database, role: str) -> None:
 async def test_a_role_without_create_extension(place: Database, role: str) -> None:
     await execute(place, f"GRANT CREATE ON DATABASE {quote(place.name)} TO {quote(role)}")
     dsn = dsn_as(place, role)
-    assert await refused(dsn) == 'CREATE EXTENSION vector SCHEMA "public";'
+    advice = await refused(dsn)
+    assert advice == f'CREATE EXTENSION vector SCHEMA "public"; {granting(role)}'
     assert await fetchval(place, "SELECT to_regnamespace('memory')::text") is None
-    await execute(place, 'CREATE EXTENSION vector SCHEMA "public"')
+    await execute(place, advice)
     assert await migrate(Dsn(dsn)) == REVISION
     await check_works(dsn)
 
@@ -110,7 +119,8 @@ async def test_a_role_without_create_extension(place: Database, role: str) -> No
 async def test_a_role_that_may_not_create_a_schema(place: Database, role: str) -> None:
     await execute(place, "CREATE EXTENSION vector")
     dsn = dsn_as(place, role)
-    assert await refused(dsn, schema='A "b"') == f'CREATE SCHEMA "A ""b""" AUTHORIZATION "{role}";'
+    expected = f'CREATE SCHEMA "A ""b""" AUTHORIZATION "{role}"; {granting(role)}'
+    assert await refused(dsn, schema='A "b"') == expected
 
 
 async def test_the_schema_of_the_extension_is_missing_too(place: Database, role: str) -> None:
@@ -118,7 +128,8 @@ async def test_the_schema_of_the_extension_is_missing_too(place: Database, role:
     advice = await refused(dsn, extension_schema="extensions")
     assert advice == (
         f'CREATE SCHEMA "memory" AUTHORIZATION "{role}"; CREATE SCHEMA "extensions"; '
-        f'GRANT USAGE ON SCHEMA "extensions" TO "{role}"; CREATE EXTENSION vector SCHEMA "extensions";'
+        f'GRANT USAGE ON SCHEMA "extensions" TO "{role}"; CREATE EXTENSION vector SCHEMA "extensions"; '
+        f'{granting(role)} GRANT USAGE ON SCHEMA "extensions" TO "{PRINCIPAL_ROLE}";'
     )
     await execute(place, advice)
     assert await migrate(Dsn(dsn)) == REVISION
@@ -131,6 +142,8 @@ async def test_a_role_that_may_not_enter_the_extensions_schema(place: Database, 
         "CREATE SCHEMA extensions",
         "CREATE EXTENSION vector SCHEMA extensions",
         f"CREATE SCHEMA memory AUTHORIZATION {quote(role)}",
+        granting(role),
+        f"GRANT USAGE ON SCHEMA extensions TO {quote(PRINCIPAL_ROLE)}",
     )
     with pytest.raises(MigrationError, match=r"permission denied for schema extensions \(SQLSTATE 42501\)"):
         await migrate(Dsn(dsn_as(place, role)))
@@ -146,7 +159,11 @@ async def test_a_role_that_only_reads_and_writes_may_ask_for_a_migration_that_is
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memory TO {quote(role)}",
     )
     assert await migrate(Dsn(dsn_as(place, role))) == REVISION
-    await check_works(dsn_as(place, role))
+    async with PostgresMemory(dsn_as(place, role)) as memory:  # which policies bind, as health() reports
+        assert not (await memory.health()).acts_as_owner
+        assert await memory.search("tea") == []
+        with pytest.raises(DatabaseError, match="permission denied"):
+            await memory.store("the user likes tea")
 
 
 async def test_a_role_that_does_not_own_the_schema(place: Database, role: str) -> None:

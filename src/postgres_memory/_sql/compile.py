@@ -17,6 +17,7 @@ from sqlalchemy import ClauseElement, Dialect, Select, UpdateBase
 from sqlalchemy.dialects import registry
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from .limiting import limited
 from .names import qualified
 from .repeating import is_repeatable
 from .schema import tables
@@ -69,10 +70,17 @@ _MOST_STATEMENTS = 512
 class Catalog:
     """The statements of one schema, each compiled once per builder and shape; those used last are kept."""
 
-    def __init__(self, schema: str, extension_schema: str, trigram_schema: str | None = None) -> None:
+    def __init__(
+        self, schema: str, extension_schema: str, trigram_schema: str | None = None, bound: bool = False
+    ) -> None:
         self.tables = tables(schema, extension_schema, trigram_schema)
+        self.limited = limited(self.tables)
+        #: Whether policies bind the login itself, so that it is nobody's trusted backend.
+        self.bound = bound
         # Threads may share a catalog: this cache, unlike one by hand, is safe for that.
         self.statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._statement)
+        self.ranking_statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._ranking_statement)
+        self.principals_statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._principals_statement)
 
     def _statement(self, builder: StatementBuilder, *shape: Hashable) -> Statement:
         """Return the compiled form of what ``builder`` builds for ``shape``."""
@@ -97,11 +105,23 @@ class Catalog:
             f"'{UUID(token)}'::pg_catalog.uuid WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL; COMMIT"
         )
 
+    def _principals_statement(self, builder: StatementBuilder, *shape: Hashable) -> Statement:
+        """Return it for a principal: with a text of its own, since the server plans anew what another role runs."""
+        statement = self.statement(builder, *shape)
+        return replace(statement, sql=f"{statement.sql}\n-- of a principal")
+
+    def _ranking_statement(self, builder: StatementBuilder, *shape: Hashable) -> Statement:
+        """Return what ``builder`` builds over the tables as a principal may read them."""
+        compiled = compile_statement(builder.__name__, builder(self.limited, *shape))
+        return replace(compiled, writes=False, repeatable=True)
+
 
 @lru_cache(maxsize=64)
-def catalog(schema: str, extension_schema: str, trigram_schema: str | None = None) -> Catalog:
+def catalog(
+    schema: str, extension_schema: str, trigram_schema: str | None = None, bound: bool = False
+) -> Catalog:
     """Return the catalog of a schema: one for all objects of the process, so that each statement is compiled once."""
-    return Catalog(schema, extension_schema, trigram_schema)
+    return Catalog(schema, extension_schema, trigram_schema, bound)
 
 
 def compile_statement(name: str, executable: BuiltStatement) -> Statement:
