@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "postgres_memory"
 SOURCES = (
     ("postgres", "MemoryTransaction"),
     ("postgres", "MemoryWithin"),
+    ("postgres", "PrincipalMemory"),
     ("postgres", "PostgresMemory"),
     ("session", "PostgresSession"),
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .filters import Filter, field
     from .graph_records import Contradiction, Related, RelatedMemory, Relation
     from .listing_records import Health, NamespaceInfo, Page
-    from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory
+    from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory, PrincipalMemory
     from .protocol import Memory, MemoryEntry, Session
     from .ranking import Ranking
     from .recall_records import Hit, Hits, KnownWords
@@ -72,6 +72,7 @@ __all__ = [
     "PostgresMemory",
     "PostgresMemoryError",
     "PostgresSession",
+    "PrincipalMemory",
     "Purged",
     "Ranking",
     "Related",
@@ -124,6 +125,7 @@ _HOMES = {
     "PostgresMemory": "postgres",
     "PostgresMemoryError": "errors",
     "PostgresSession": "session",
+    "PrincipalMemory": "postgres",
     "Purged": "_writing.purge",
     "Ranking": "ranking",
     "Related": "graph_records",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import (
@@ -15,14 +14,17 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._database import changed_by
 from ._driver_errors import harmless
+from ._principal import RESTORING, TRUSTED
 from ._retrying import passes, passes_or_is_late, persistent, unknown
+from ._sql.policies import PRINCIPAL, SYSTEM
+from ._transactions import LocalSettings, Scope
 from .errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError, UsageError
 from .ids import first_id, new_id
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from ._access import Toucher
     from ._database import Database
     from ._pooling import Connection
+    from ._principal import Principal
     from ._sql.compile import Catalog, Statement, StatementBuilder
     from .embedding.spaces import SpaceEmbedder
     from .ranking import Ranking
@@ -70,30 +73,6 @@ def after_writing(happened: bool = True) -> Iterator[None]:
         raise
 
 
-@dataclass(slots=True)
-class Scope:
-    """The life of a transaction block: one statement at a time, and none after its end."""
-
-    over: bool = False
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @asynccontextmanager
-    async def entered(self) -> AsyncIterator[None]:
-        """Wait for one's turn, if the block still runs."""
-        async with self.turn:
-            if self.over:
-                raise UsageError(
-                    "this transaction is over; the verbs of memory.transaction() work inside its block"
-                )
-            yield
-
-    async def end(self) -> None:
-        """Let the statement under way finish and refuse those that follow."""
-        self.over = True
-        async with self.turn:
-            pass
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
     """The surroundings of one call.
@@ -102,7 +81,8 @@ class Context:
     ``level`` says how many transactions and savepoints of this call are around.
     ``toucher`` counts accesses, where they are counted. ``thread_field`` and ``subject_field`` are keys of metadata.
     ``embedder`` embeds contents beside the hash embedding; with ``embed_in_transactions`` also in the caller's, which
-    waits for it.
+    waits for it. ``principal`` is who is asking, None for the trusted backend; ``acting`` says that the transaction of
+    ``connection`` is bound to it already.
     """
 
     database: Database[Catalog]
@@ -120,14 +100,33 @@ class Context:
     embedder: SpaceEmbedder | None = None
     embed_in_transactions: bool = False
     from_replica: bool = False
+    principal: Principal | None = None
+    acting: bool = False
+
+    @property
+    def owner(self) -> str:
+        """Whose a memory is if nobody says."""
+        return SYSTEM if self.principal is None else self.principal.name
 
     def reading(self, connection: Connection | None) -> Context:
-        """Return this context on the caller's ``connection``, or where there is none, for reading from a replica."""
-        return replace(self, from_replica=True) if connection is None else self.on(connection)
+        """Return this context on the caller's ``connection``, or where there is none, for reading from a replica.
+
+        A principal reads in transactions that are bound to it, which are on the primary.
+        """
+        if connection is None and self.principal is None:
+            return replace(self, from_replica=True)
+        return self.on(connection)
 
     def on(self, connection: Connection | None) -> Context:
         """Return this context on the caller's ``connection``, if there is one."""
-        return self if connection is None else replace(self, connection=connection, scope=None)
+        return self if connection is None else replace(self, connection=connection, scope=None, acting=False)
+
+    def refuse_principal(self, what: str) -> None:
+        """Raise UsageError where a principal asks for ``what`` concerns more than what it may read and write."""
+        if self.principal is not None:
+            raise UsageError(
+                f"{what} is for the trusted backend, since it concerns more than a principal may read and write"
+            )
 
     async def fetch(
         self,
@@ -145,7 +144,19 @@ class Context:
             async with self.scope.entered():
                 return await replace(self, scope=None).fetch(builder, parameters, *shape)
         catalog = await self.database.opened()
-        statement = catalog.statement(builder, *shape)
+        if self.principal is not None:
+            statement = catalog.principals_statement(builder, *shape)
+            if not self.acting:
+                return await self.retried(
+                    lambda inside: inside._run(statement, parameters), writes=statement.writes
+                )
+        else:
+            statement = catalog.statement(builder, *shape)
+        return await self._run(statement, parameters, repeatable=repeatable)
+
+    async def _run(
+        self, statement: Statement, parameters: Mapping[str, Any], *, repeatable: bool = False
+    ) -> list[Record]:
         if self.connection is not None:
             return await self.database.fetch(statement, parameters, self.connection)
         if statement.writes:
@@ -197,7 +208,7 @@ class Context:
 
         Returns its rows; or, where an attempt whose answer was lost turns out to have done it, how many it changed.
         """
-        if self.connection is not None or self.scope is not None:
+        if self.connection is not None or self.scope is not None or self.principal is not None:
             return await self.fetch(builder, {**parameters, "token": None}, *shape)
         catalog = await self.database.opened()
         statement = catalog.statement(builder, *shape)
@@ -241,7 +252,7 @@ class Context:
             return
         before = first_id(int((time.time() - TOKEN_LIFE) * 1000))
         try:
-            await self.fetch(
+            await replace(self, principal=None).fetch(
                 purge_tokens, {"namespace": self.namespace, "before": before, "limit": TOKENS_AT_ONCE}
             )
         except DatabaseError as error:
@@ -259,6 +270,32 @@ class Context:
             if changed is None:
                 return await self.database.fetch(statement, {**parameters, "token": None}, connection)
             return Written(changed)
+
+    async def candidates(
+        self, builder: StatementBuilder, parameters: Mapping[str, Any], *shape: Hashable
+    ) -> list[Record]:
+        """Run a statement that ranks, over what who is asking may read, and return its rows.
+
+        For a principal the trusted backend runs it; what is shown of the rows is to be read again.
+        """
+        if self.scope is not None:
+            async with self.scope.entered():
+                return await replace(self, scope=None).candidates(builder, parameters, *shape)
+        if self.principal is None:
+            return await self.fetch(builder, parameters, *shape)
+        catalog = await self._trusted_catalog()
+        statement = catalog.ranking_statement(builder, *shape)
+        async with self.trusted() as trusted:
+            return await trusted._run(statement, {**parameters, PRINCIPAL: self.principal.name})
+
+    async def _trusted_catalog(self) -> Catalog:
+        catalog = await self.database.opened()
+        if catalog.bound:
+            raise UsageError(
+                "as_principal() is for the trusted backend: a login with the rights of the owner of the tables, which "
+                "policies do not bind"
+            )
+        return catalog
 
     async def ready(self) -> None:
         """Raise what any statement would: after close, after the block, where there is no schema."""
@@ -278,20 +315,21 @@ class Context:
         if self.toucher is not None and ids:
             await self.toucher.touch(ids, in_transaction=self.connection is not None)
 
-    async def retried(self, work: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
+    async def retried(self, work: Callable[[Context], Awaitable[ResultT]], *, writes: bool = True) -> ResultT:
         """Return what ``work`` returns inside a `transaction`, which runs again where what ended it passes.
 
         Inside a transaction of the caller's, which is over then, it runs once.
         """
 
         async def run() -> ResultT:
-            async with self.transaction() as inside:
+            async with self.transaction(writes=writes) as inside:
                 return await work(inside)
 
         if self.connection is not None or self.scope is not None:
             return await run()
         result = await persistent(run, self.database.retry_for)
-        await self._tidy()
+        if writes:
+            await self._tidy()
         return result
 
     @asynccontextmanager
@@ -301,8 +339,43 @@ class Context:
             async with self.scope.entered(), replace(self, scope=None).transaction(writes=writes) as inside:
                 yield inside
             return
+        if self.principal is not None and not self.acting:
+            async with self._bound(self.principal, writes=writes) as inside:
+                yield inside
+            return
         lent = self.database.transaction(
             self.connection, self.level, namespace=self.namespace if writes else None
         )
         async with lent as connection:
             yield replace(self, connection=connection, level=self.level + 1)
+
+    @asynccontextmanager
+    async def _bound(self, principal: Principal, *, writes: bool) -> AsyncIterator[Context]:
+        """Give this context in a transaction that is bound to its principal."""
+        await self._trusted_catalog()
+        settings = LocalSettings(principal.settings, RESTORING)
+        namespace = self.namespace if writes else None
+        async with AsyncExitStack() as stack:
+            transaction = self.database.transaction(
+                self.connection, self.level, namespace=namespace, settings=settings
+            )
+            try:
+                connection = await stack.enter_async_context(transaction)
+            except DatabaseError as error:
+                raise principal.explained(error) from error
+            yield replace(self, connection=connection, level=self.level + 1, acting=True)
+
+    @asynccontextmanager
+    async def trusted(self) -> AsyncIterator[Context]:
+        """Give this context as the trusted backend's, for what a principal may not do and does not see."""
+        if not self.acting:
+            yield replace(self, principal=None)
+            return
+        if self.scope is not None:
+            async with self.scope.entered(), replace(self, scope=None).trusted() as inside:
+                yield inside
+            return
+        settings = LocalSettings(TRUSTED, RESTORING)
+        async with self.database.transaction(self.connection, self.level, settings=settings) as connection:
+            inside = replace(self, connection=connection, level=self.level + 1)
+            yield replace(inside, principal=None, acting=False)

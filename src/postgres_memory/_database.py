@@ -16,7 +16,16 @@ from ._driver_errors import DRIVER_ERRORS, harmless, translate, translated
 from ._pooling import Lending, PoolCounts, PoolOptions, stop, unless_lost
 from ._retrying import passes_or_is_late, persistent, unknown
 from ._route import connect, create_pool, is_direct
-from ._transactions import READ_ONLY, TRANSACTION, CommitLostError, ended, executed, rolled_back, savepoint
+from ._transactions import (
+    READ_ONLY,
+    CommitLostError,
+    LocalSettings,
+    beginning,
+    ended,
+    executed,
+    rolled_back,
+    within,
+)
 from .config import Dsn
 from .errors import (
     ClosedError,
@@ -285,37 +294,46 @@ class Database(Generic[OpenedT]):
 
     @asynccontextmanager
     async def transaction(
-        self, connection: Connection | None = None, level: int = 0, *, namespace: str | None = None
+        self,
+        connection: Connection | None = None,
+        level: int = 0,
+        *,
+        namespace: str | None = None,
+        settings: LocalSettings | None = None,
     ) -> AsyncIterator[Connection]:
         """Run the body in a transaction on a connection of the pool, or on the caller's ``connection``.
 
         Where the caller is in a transaction, it is a savepoint; ``level`` counts those around it. Errors of the body
-        pass as they are. On a connection of the pool a transaction that writes says the ``namespace`` it writes in:
-        if the answer to its COMMIT is lost, it is found out whether it committed, and OutcomeUnknownError raised only
-        where no server answers in time.
+        pass as they are. ``settings`` hold for the body, and take no round trip more where it is a transaction. On a
+        connection of the pool a transaction that writes says the ``namespace`` it writes in: if the answer to its
+        COMMIT is lost, it is found out whether it committed, and OutcomeUnknownError raised only where no server
+        answers in time.
         """
         opened = await self.opened()
         if connection is not None:
-            begin, end, rollback = savepoint(level) if connection.is_in_transaction() else TRANSACTION
-            await executed(connection, begin)
+            begin, end, rollback = await within(connection, level, settings)
             try:
                 async with ended(connection, end, rollback):
+                    await executed(connection, begin)
                     yield connection
             except CommitLostError as lost:
                 raise unknown(lost) from lost
             return
         token = new_id()
         commit = "COMMIT" if namespace is None else opened.commit(namespace, token)
-        lending = self._lent_from()
+        if settings is not None:  # they may take the right to leave a token
+            commit = f"SET LOCAL ROLE NONE; {commit}"
+        lending, begin = self._lent_from(), beginning("BEGIN", settings)
         with harmless():
-            own = await persistent(lambda: self._begun(lending), self.retry_for)
+            own = await persistent(lambda: self._begun(lending, begin), self.retry_for)
         try:
             try:
                 async with ended(own, commit, "ROLLBACK"):
                     yield own
             finally:
                 await lending.release(own)
-                self._wrote()
+                if namespace is not None:
+                    self._wrote()
         except CommitLostError as lost:
             if namespace is not None and await self.changed_under(namespace, token, lost) is None:
                 raise DatabaseUnavailableError(f"the transaction was rolled back: {lost}") from lost
@@ -324,12 +342,12 @@ class Database(Generic[OpenedT]):
             await self._forget_if_demoted(error)
             raise
 
-    async def _begun(self, lending: Lending) -> PoolConnectionProxy[asyncpg.Record]:
+    async def _begun(self, lending: Lending, begin: str) -> PoolConnectionProxy[asyncpg.Record]:
         """Take a connection in a new transaction."""
         with translated():
             connection = await lending.acquire("a transaction")
         try:
-            await executed(connection, "BEGIN")
+            await executed(connection, begin)
         except BaseException:
             try:
                 await rolled_back(connection, "ROLLBACK")

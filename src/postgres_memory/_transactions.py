@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ._driver_errors import DRIVER_ERRORS, translated
 from ._waiting import LETTING_GO, through
-from .errors import DatabaseError
+from .errors import DatabaseError, UsageError
 
 if TYPE_CHECKING:
     from ._pooling import Connection
@@ -20,6 +22,55 @@ READ_ONLY, _IN_FAILED_TRANSACTION = "25006", "25P02"
 
 class CommitLostError(DatabaseError):
     """The answer to a COMMIT was lost."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The life of a transaction block: one statement at a time, and none after its end."""
+
+    over: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Wait for one's turn, if the block still runs."""
+        async with self.turn:
+            if self.over:
+                raise UsageError(
+                    "this transaction is over; the verbs of memory.transaction() work inside its block"
+                )
+            yield
+
+    async def end(self) -> None:
+        """Let the statement under way finish and refuse those that follow."""
+        self.over = True
+        async with self.turn:
+            pass
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """Statements that set something for the transaction they run in, and the query for those that undo it."""
+
+    statements: str
+    undoing: str
+
+
+def beginning(begin: str, settings: LocalSettings | None) -> str:
+    """Return the SQL that begins a transaction or a savepoint and sets what holds in it: one round trip."""
+    return begin if settings is None else f"{begin}; {settings.statements}"
+
+
+async def within(connection: Connection, level: int, settings: LocalSettings | None) -> tuple[str, str, str]:
+    """Return what begins, ends and rolls back on the caller's ``connection``: a transaction, or a savepoint."""
+    if not connection.is_in_transaction():
+        begin, end, rollback = TRANSACTION
+    else:
+        begin, end, rollback = savepoint(level)
+        if settings is not None:  # a rollback undoes them, a release does not
+            with translated():
+                end = f"{await connection.fetchval(settings.undoing)}; {end}"
+    return beginning(begin, settings), end, rollback
 
 
 def savepoint(level: int) -> tuple[str, str, str]:

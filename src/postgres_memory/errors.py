@@ -12,6 +12,7 @@
     │   ├── ClosedError             after close()
     │   └── EventLoopError          from another event loop than the one that opened it
     ├── NotFoundError               a memory, named by id, is not there (also a LookupError)
+    ├── NotPermittedError           a principal may read a memory, and not do this to it; nothing was written
     ├── ConflictError               the change meets something that is already there; nothing was written
     │   ├── VersionConflictError    … a newer version of the memory
     │   └── IdempotencyConflictError  … the same idempotency key with another payload
@@ -88,6 +89,15 @@ class NotFoundError(PostgresMemoryError, LookupError):
         super().__init__(f"no memory {shown} in namespace {namespace!r}{detail}")
         self.namespace = namespace
         self.ids = ids
+
+
+class NotPermittedError(PostgresMemoryError):
+    """A principal may read the memory ``id`` and not do this to it. What it may not read is not found."""
+
+    def __init__(self, principal: str, id: str, problem: str) -> None:
+        super().__init__(f"memory {id!r}: principal {principal!r} {problem}")
+        self.principal = principal
+        self.id = id
 
 
 class ConflictError(PostgresMemoryError):

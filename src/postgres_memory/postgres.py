@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from ._access import AccessTracking, Toucher
 from ._connecting import RETRY_FOR, connect
-from ._context import Context, Limits, Scope
+from ._context import Context, Limits
 from ._pooling import PoolOptions
+from ._principal import Principal, check_principal
 from ._replica import Replica
+from ._sql.policies import PRINCIPAL_ROLE
+from ._transactions import Scope
 from ._validation import (
     MAX_CONTENT_BYTES,
     check_content_limit,
@@ -47,6 +50,10 @@ if TYPE_CHECKING:
     from .embedding.protocol import Distance
     from .ranking import Preset, Ranking
     from .sync import SyncPostgresMemory
+
+
+#: The tasks that are inside a block of `transaction`, one for each block.
+Blocks = list["asyncio.Task[Any] | None"]
 
 
 class Verbs(
@@ -106,6 +113,31 @@ for _name, _verb in inspect.getmembers(Verbs, inspect.iscoroutinefunction):
         setattr(MemoryWithin, _name, _in_time(_verb))
 
 
+class PrincipalMemory(Verbs):
+    """The memory as a principal sees it, and limited to what it may read and write; see `PostgresMemory.as_principal`.
+
+    It has no connections of its own and lives as long as the memory it came from.
+    """
+
+    def __init__(self, context: Context, blocks: Blocks) -> None:
+        super().__init__(context)
+        self._blocks = blocks
+
+    def __repr__(self) -> str:
+        return f"PrincipalMemory({self.principal!r}, namespace={self.namespace!r})"
+
+    @property
+    def principal(self) -> str:
+        """Who is asking."""
+        return self._context.owner
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[MemoryTransaction]:
+        """Open a transaction and give the same verbs inside it, as `PostgresMemory.transaction` does."""
+        async with _block(self._context, self._blocks) as inside:
+            yield inside
+
+
 class PostgresMemory(Verbs):
     """The memory of one namespace, in PostgreSQL.
 
@@ -152,6 +184,8 @@ class PostgresMemory(Verbs):
     for ``max_replica_lag`` seconds of what they received. What is written on a ``connection`` of the caller's is not
     known to be committed, so not waited for.
 
+    ``principal_role`` is the database role that `as_principal` acts as; `migrate` makes it, or says how.
+
     Nothing is opened until the first call, or `open`, or ``async with``. Calls may run concurrently.
 
     Raises InvalidTypeError, InvalidValueError or ConfigurationError for arguments that cannot be.
@@ -183,12 +217,13 @@ class PostgresMemory(Verbs):
         read_dsn: str | None = None,
         max_replica_lag: float = 10.0,
         migration_dsn: str | None = None,
+        principal_role: str = PRINCIPAL_ROLE,
     ) -> None:
         options = PoolOptions(
             pool_min_size, pool_max_size, connect_timeout, acquire_timeout, statement_timeout
         )
         retrying = check_seconds(retry_for, "retry_for", or_none_at_all=True)
-        self._connecting = connect(dsn, schema, options, retrying, migration_dsn)
+        self._connecting = connect(dsn, schema, options, retrying, migration_dsn, principal_role)
         check_seconds(max_replica_lag, "max_replica_lag")
         if read_dsn is not None:
             reads = connect(parse_dsn(read_dsn, "read_dsn").value, schema, options)
@@ -207,12 +242,27 @@ class PostgresMemory(Verbs):
             embedder=_space_embedder(embedder, space, distance),
             embed_in_transactions=embed_in_transactions,
         )
-        #: The tasks that are inside a block of `transaction`, one for each block.
-        self._inside: list[asyncio.Task[Any] | None] = []
+        self._blocks: Blocks = []
         super().__init__(replace(context, toucher=_toucher(context, access_tracking)))
 
     def __repr__(self) -> str:
         return f"PostgresMemory({self._connecting.source}, namespace={self.namespace!r})"
+
+    def as_principal(self, name: str) -> PrincipalMemory:
+        """Return this memory as the principal ``name`` sees it, limited to what that may read and write.
+
+        A principal reads the memories it owns, those that list it among their readers or writers, and those that list
+        ``"*"``; it changes, deletes and relates what it owns or is a writer of. What it adds is its own, under an id of
+        the library's making; only the owner of a memory changes its permissions. What it may not read is not there for
+        it: not found, not counted, not walked over. The database sees to all this, by row-level security. Verbs that
+        concern a namespace or a database as a whole raise UsageError.
+
+        A principal is anybody the application says it is: see the threat model in docs/explanation/access-control.md.
+        Nothing is asked of the database here. Raises InvalidTypeError or InvalidValueError for what is no name: one is
+        a key of at most 255 bytes, and neither ``"system"`` nor ``"*"``.
+        """
+        principal = Principal(check_principal(name), self.namespace, self._connecting.principal_role)
+        return PrincipalMemory(replace(self._context, principal=principal), self._blocks)
 
     @property
     def sync(self) -> SyncPostgresMemory:
@@ -233,7 +283,7 @@ class PostgresMemory(Verbs):
         Calls and blocks of `transaction` under way are waited for. Raises UsageError inside such a block, which would
         wait for itself.
         """
-        if asyncio.current_task() in self._inside:
+        if asyncio.current_task() in self._blocks:
             raise UsageError(
                 "close() inside a block of transaction() would wait for itself; leave the block first"
             )
@@ -266,14 +316,8 @@ class PostgresMemory(Verbs):
         error not leave the block, a DatabaseError says so at the end. Calls inside run one after another, also when
         several tasks make them; after the block they raise UsageError.
         """
-        scope, task = Scope(), asyncio.current_task()
-        async with self._context.database.transaction(namespace=self.namespace) as connection:
-            self._inside.append(task)
-            try:
-                yield MemoryTransaction(replace(self._context, connection=connection, scope=scope))
-            finally:
-                self._inside.remove(task)
-                await scope.end()
+        async with _block(self._context, self._blocks) as inside:
+            yield inside
 
     async def __aenter__(self) -> PostgresMemory:
         await self.open()
@@ -283,6 +327,19 @@ class PostgresMemory(Verbs):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+@asynccontextmanager
+async def _block(context: Context, blocks: Blocks) -> AsyncIterator[MemoryTransaction]:
+    """Give the verbs inside a transaction of their own, until the block ends."""
+    scope, task = Scope(), asyncio.current_task()
+    async with context.transaction() as inside:
+        blocks.append(task)
+        try:
+            yield MemoryTransaction(replace(inside, scope=scope, level=0))
+        finally:
+            blocks.remove(task)
+            await scope.end()
 
 
 def _space_embedder(

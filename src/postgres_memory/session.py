@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ._connecting import connect
 from ._context import Context, Limits
 from ._json import decode_metadata, encode_metadata
 from ._pooling import PoolOptions
+from ._principal import Principal, check_principal
+from ._sql.policies import PRINCIPAL_ROLE
 from ._validation import MAX_CONTENT_BYTES, check_key, check_limit, check_namespace, kind_of
 from .errors import InvalidTypeError
 from .ids import new_id
@@ -22,7 +25,9 @@ class PostgresSession:
     """The log of one conversation: messages are JSON objects, kept whole and in order.
 
     ``dsn`` is what `PostgresMemory` takes. Without a ``session_id`` a new one is made. Messages are ordered by
-    insertion, never by time; several processes may append at once. Clearing a memory leaves sessions alone.
+    insertion, never by time; several processes may append at once. Clearing a memory leaves sessions alone. With a
+    ``principal``, messages are added as its own, and those that are not its own are not there for it, as in
+    `PostgresMemory.as_principal`, with ``principal_role``.
 
     Raises InvalidTypeError, InvalidValueError or ConfigurationError for arguments that cannot be.
     """
@@ -34,13 +39,20 @@ class PostgresSession:
         *,
         namespace: str = "default",
         schema: str = "memory",
+        principal: str | None = None,
         pool_min_size: int = 1,
         pool_max_size: int = 10,
+        principal_role: str = PRINCIPAL_ROLE,
     ) -> None:
         self._session_id = new_id() if session_id is None else check_key(session_id, "session_id")
-        self._connecting = connect(dsn, schema, PoolOptions(pool_min_size, pool_max_size))
+        options = PoolOptions(pool_min_size, pool_max_size)
+        self._connecting = connect(dsn, schema, options, principal_role=principal_role)
         limits = Limits(content_bytes=MAX_CONTENT_BYTES)
-        self._context = Context(self._connecting.database, check_namespace(namespace), limits)
+        context = Context(self._connecting.database, check_namespace(namespace), limits)
+        if principal is not None:
+            asking = Principal(check_principal(principal, "principal"), context.namespace, principal_role)
+            context = replace(context, principal=asking)
+        self._context = context
 
     def __repr__(self) -> str:
         return (
@@ -77,7 +89,8 @@ class PostgresSession:
             raise InvalidTypeError("messages", f"must be a list of dict, not {kind_of(messages)}")
         encoded = [_encode(message, position) for position, message in enumerate(messages)]
         if encoded:
-            await self._context.on(connection).once(add_messages, self._key | {"messages": encoded})
+            parameters = self._key | {"messages": encoded, "owner": self._context.owner}
+            await self._context.on(connection).once(add_messages, parameters)
 
     async def clear(self, *, memories: bool = False, connection: Connection | None = None) -> None:
         """Delete every message of this session.

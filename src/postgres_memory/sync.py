@@ -7,7 +7,7 @@ sees is in `sync.pyi`, which scripts/make_sync_stub.py writes.
 from __future__ import annotations
 
 from ._delegation import Synchronous, SynchronousOwner
-from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory
+from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory, PrincipalMemory
 from .session import PostgresSession
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "SyncMemoryWithin",
     "SyncPostgresMemory",
     "SyncPostgresSession",
+    "SyncPrincipalMemory",
     "synchronous",
 ]
 
@@ -25,6 +26,10 @@ class SyncMemoryWithin(Synchronous, of=MemoryWithin):
 
 class SyncMemoryTransaction(Synchronous, of=MemoryTransaction):
     """The verbs inside one transaction; what `SyncPostgresMemory.transaction` gives."""
+
+
+class SyncPrincipalMemory(Synchronous, of=PrincipalMemory):
+    """The memory as a principal sees it; what `SyncPostgresMemory.as_principal` gives."""
 
 
 class SyncPostgresMemory(SynchronousOwner, of=PostgresMemory):

@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from postgres_memory import MemoryRecord, PostgresMemory, PostgresSession, field
+from postgres_memory import MemoryPermissions, MemoryRecord, PostgresMemory, PostgresSession, field
 from postgres_memory.errors import DatabaseUnavailableError
 
 Act = Callable[[PostgresMemory], Awaitable[Any]]
@@ -25,6 +25,7 @@ async def furnish(memory: PostgresMemory, session: PostgresSession) -> None:
     await memory.relate("tea", "milk", "related")
     await memory.add("gone soon", id="late", expires_at=PAST)
     await memory.add("held once", id="held", dedupe="content")
+    await memory.add("alice's own", id="hers", permissions=MemoryPermissions("alice"))
     await session.add_messages([{"role": "user", "content": "tea?"}])
 
 
@@ -91,6 +92,9 @@ WRITES: dict[str, Act] = {
     "session, add_messages": lambda m: _session(
         m, lambda s: s.add_messages([{"content": "yes"}, {"content": "no"}])
     ),
+    "principal, add": lambda m: m.as_principal("alice").add("the spoon is here"),
+    "principal, update": lambda m: m.as_principal("alice").update("hers", importance=0.9),
+    "principal, delete": lambda m: m.as_principal("alice").delete("hers"),
     "session, clear": lambda m: _session(m, lambda s: s.clear(memories=True)),
 }
 

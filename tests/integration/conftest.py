@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 
+import asyncpg
 import pytest
 
 from postgres_memory import PostgresMemory
@@ -12,6 +13,7 @@ from postgres_memory._sql.compile import catalog
 from tests.conftest import POOLER, Database
 from tests.integration.export_files import build
 from tests.integration.export_namespaces import opened
+from tests.integration.permission_model import World, one_of_each
 
 #: What cannot by nature be tried through a pooler, and why: whole files, and tests.
 NOT_THROUGH_A_POOLER = {
@@ -56,3 +58,13 @@ def statements_anew() -> Iterator[None]:
     catalog.cache_clear()
     yield
     catalog.cache_clear()
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncIterator[World]:
+    """A memory of each kind of permissions, on a pool that lends connections."""
+    async with (
+        asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=4) as pool,
+        PostgresMemory(pool, access_tracking="off") as memory,
+    ):
+        yield World(memory, pool, await one_of_each(memory))

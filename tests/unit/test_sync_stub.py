@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from postgres_memory import PostgresMemory, sync
-from postgres_memory.postgres import MemoryTransaction, MemoryWithin
+from postgres_memory.postgres import MemoryTransaction, MemoryWithin, PrincipalMemory
 from postgres_memory.session import PostgresSession
 
 TOP = Path(__file__).parent.parent.parent
@@ -25,6 +25,7 @@ CLASSES = (
     (sync.SyncMemoryWithin, MemoryWithin),
     (sync.SyncPostgresMemory, PostgresMemory),
     (sync.SyncPostgresSession, PostgresSession),
+    (sync.SyncPrincipalMemory, PrincipalMemory),
 )
 
 RIGHT = """

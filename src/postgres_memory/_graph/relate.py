@@ -6,6 +6,7 @@ from typing import Any
 
 from .._context import Context, Written
 from .._json import encode_metadata
+from .._recall.reading import not_there
 from .._record_checks import check_enum, check_fraction, check_label, check_mapping
 from .._validation import check_id
 from ..errors import DatabaseError, InvalidValueError, NotFoundError
@@ -13,6 +14,7 @@ from ..graph_records import Relation
 from ..records import MemoryRelationType
 
 _FOREIGN_KEY_VIOLATION = "23503"
+_NO_RIGHT = "42501"
 _NO_TARGET = "memory_relations_target_fkey"
 _DETAIL = ", so nothing can relate to it"
 
@@ -53,6 +55,8 @@ async def relate(
     try:
         rows = await context.once(store_relation, parameters)
     except DatabaseError as error:
+        if context.principal is not None and error.sqlstate == _NO_RIGHT:
+            raise await not_there(context, relation.source_id, _DETAIL) from error
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise
         # It was there when the statement began, and was deleted before the relation was stored.

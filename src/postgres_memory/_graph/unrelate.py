@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._context import Context, Written
+from .._recall.reading import refuse_unwritable
 from .._record_checks import check_enum, check_label
 from .._validation import check_id
 from ..records import MemoryRelationType
@@ -22,4 +23,7 @@ async def unrelate(
         "target_id": check_id(target, "target"),
     }
     rows = await context.once(delete_relation, parameters)
-    return isinstance(rows, Written) or bool(rows)
+    deleted = isinstance(rows, Written) or bool(rows)
+    if not deleted:
+        await refuse_unwritable(context, source)
+    return deleted

@@ -19,6 +19,7 @@ from ..ranking import Ranking, check_ranking
 from ..recall_records import Hit, Hits
 from .after import Reranker, check_diversity, check_reranker, diversify, rerank
 from .question import read_question
+from .reading import read_again
 from .space import space_of_embedder
 
 if TYPE_CHECKING:
@@ -108,13 +109,21 @@ async def recall(
         rows, plan = await _by_words(context, text, parameters, chosen, shape, exact=exact)
     if explain:
         plan += await _pending(context, chosen)
-    hits = [_hit(row, explain=explain) for row in rows]
+    hits = await _seen(context, [_hit(row, explain=explain) for row in rows])
     if reranker is not None:
         hits = await rerank(text, hits, reranker)
         hits = [hit for hit in hits if least is None or hit.score >= least]
     hits = diversify(hits, varied, at_most) if varied else hits[:at_most]
     await context.touch([hit.record.id for hit in hits])
     return Hits(hits, plan)
+
+
+async def _seen(context: Context, hits: list[Hit]) -> list[Hit]:
+    """Return the hits as who is asking sees them."""
+    if context.principal is None:
+        return hits
+    seen = await read_again(context, [hit.record.id for hit in hits])
+    return [replace(hit, record=seen[hit.record.id]) for hit in hits if hit.record.id in seen]
 
 
 def _looked_at(limit: int, counts: tuple[int, int]) -> int:
@@ -131,7 +140,7 @@ async def _by_hash(
     counts = await counts_of(text)
     norm = squared_norm(counts)
     parameters |= {"counts": counts, "query_norm": float(norm)}
-    rows = await context.fetch(recall_hash, parameters, norm > SHORT_QUERY_SQUARED_NORM, shape)
+    rows = await context.candidates(recall_hash, parameters, norm > SHORT_QUERY_SQUARED_NORM, shape)
     return rows, ("vector: hash space, every memory that matches, exactly",)
 
 
@@ -157,15 +166,20 @@ async def _by_words(
         index = None if exact else (await space_of_embedder(context, context.embedder)).index
         by_rank = ranking.fusion == "rrf"
         shape = replace(shape, distance=context.embedder.distance, index=index, by_rank=by_rank)
-    if ranking.typos and (await context.database.opened()).tables.trigram_schema is not None:
+    if ranking.typos and await _compares_words(context):
         shape = replace(shape, typos=True)
-    rows = await context.fetch(recall_lexical, parameters, shape)
+    rows = await context.candidates(recall_lexical, parameters, shape)
     where = _where(shape, rows)
     if shape.pruned and not _enough(shape, rows, parameters):
-        rows = await context.fetch(recall_lexical, parameters, replace(shape, pruned=False))
+        rows = await context.candidates(recall_lexical, parameters, replace(shape, pruned=False))
         where = "every place that has a word, since too few promising ones match"
     read_as = _read_as(rows[0]) if shape.typos and rows else ()
     return rows, (f"lexical: {where}", *read_as, _searched(rows, note, shape.distance))
+
+
+async def _compares_words(context: Context) -> bool:
+    """Say whether misspelt words can be replaced. Known words are of all memories, hence not for a principal."""
+    return context.principal is None and (await context.database.opened()).tables.trigram_schema is not None
 
 
 def _read_as(row: Record) -> tuple[str, ...]:

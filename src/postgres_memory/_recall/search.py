@@ -9,6 +9,7 @@ from .._json import decode_metadata
 from .._validation import check_content, check_limit
 from ..embedding.counting import counts_of, squared_norm
 from ..protocol import entry_class
+from .reading import read_again
 from .recall import recall
 
 if TYPE_CHECKING:
@@ -29,8 +30,13 @@ async def search(context: Context, query: str, limit: int) -> list[MemoryEntry]:
         made = entry_class()
         return [made(hit.record.content, hit.record.metadata, hit.score) for hit in hits]
     rows = await rank(context, await counts_of(text), at_most)
-    await context.touch([row["id"] for row in rows])
     entry = entry_class()
+    if context.principal is not None:
+        seen = await read_again(context, [row["id"] for row in rows])
+        await context.touch(seen)
+        found = [(seen[row["id"]], row["score"]) for row in rows if row["id"] in seen]
+        return [entry(record.content, record.metadata, score) for record, score in found]
+    await context.touch([row["id"] for row in rows])
     return [entry(content, decode_metadata(metadata), score) for content, metadata, score, _ in rows]
 
 
@@ -39,7 +45,7 @@ async def rank(context: Context, counts: list[int], limit: int) -> list[Record]:
     from .._sql.searching import SHORT_QUERY_SQUARED_NORM, search_long_query, search_short_query
 
     norm = squared_norm(counts)
-    return await context.fetch(
+    return await context.candidates(
         search_short_query if norm <= SHORT_QUERY_SQUARED_NORM else search_long_query,
         {"namespace": context.namespace, "counts": counts, "query_norm": float(norm), "limit": limit},
     )

@@ -27,7 +27,8 @@ async def register(context: Context, embedder: SpaceEmbedder, *, filling: bool =
     """
     if context.namespace in embedder.known:
         return
-    row = await _found(context, embedder, filling=filling)
+    async with context.trusted() as trusted:
+        row = await _found(trusted, embedder, filling=filling)
     if row["dimensions"] != embedder.dimensions or row["distance"] != embedder.distance:
         raise InvalidEmbeddingError(
             embedder.space,

@@ -70,9 +70,9 @@ def add_memory(
 ) -> Select[Any]:
     """Insert one memory, in one statement; if ``embedded``, with its vector.
 
-    ``on_conflict`` is ``nothing`` (whatever the conflict, nothing is written) or ``update`` (by id). Returns one row:
-    the ``missing`` targets of relations (if there are any, nothing was written), and what the server set, null where
-    nothing was written.
+    ``on_conflict`` is ``nothing`` (whatever the conflict, nothing is written), ``update`` (by id), or ``alone``: as
+    nothing, and `add_beside` writes the rest. Returns one row: the ``missing`` targets of relations (if there are any,
+    nothing was written), and what the server set, null where nothing was written.
     """
     parts = parts_of_adding(tables, on_conflict, with_relations, embedded)
     one = select(literal_column("1").label("one")).subquery("one")
@@ -99,6 +99,13 @@ def parts_of_adding(
     """Return the parts of a statement that adds a memory, in place of ``replaced`` if that is one that is active."""
     missing = _missing_targets(tables) if with_relations else None
     stored = _stored(tables, on_conflict, missing, replaced)
+    beside = () if on_conflict == "alone" else _beside(tables, stored, on_conflict, with_relations, embedded)
+    return PartsOfAdding(stored, _missing_array(missing), beside)
+
+
+def _beside(
+    tables: Tables, stored: CTE, on_conflict: str, with_relations: bool, embedded: bool
+) -> tuple[CTE, ...]:
     beside = [_hashed(tables, stored, on_conflict).cte("hashed")]
     if on_conflict == "update":
         # Whether there is a vector or none: what was there before is of another content.
@@ -108,7 +115,22 @@ def parts_of_adding(
         beside.append(embedded_new(tables, stored))
     if with_relations:
         beside.append(_related(tables, stored).cte("related"))
-    return PartsOfAdding(stored, _missing_array(missing), tuple(beside))
+    return tuple(beside)
+
+
+def add_beside(tables: Tables, with_relations: bool, embedded: bool) -> Select[Any]:
+    """Write what is beside a memory that was added ``alone``.
+
+    The policies of a principal look for the memory, which within its own statement they do not see.
+    """
+    memories = tables.memories
+    stored = (
+        select(*(memories.c[name] for name in ("namespace", "id", "seq", "status", "expires_at")))
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id"))
+        .cte("stored")
+    )
+    beside = _beside(tables, stored, "nothing", with_relations, embedded)
+    return select(func.count()).select_from(stored).add_cte(*beside)
 
 
 def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE | None) -> CTE:

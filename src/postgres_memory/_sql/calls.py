@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Float, Text
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Float, Text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -52,6 +52,27 @@ def similarity(tables: Tables, one: ColumnElement[Any], other: ColumnElement[Any
 def thread_place(tables: Tables, thread: ColumnElement[Any]) -> ColumnElement[int]:
     """Return the number that the places of a thread are counted from."""
     return _Call(tables, "thread_place", BigInteger(), thread)
+
+
+def principal(tables: Tables) -> ColumnElement[str]:
+    """Return who is asking, null if nobody is."""
+    return _Call(tables, "principal", Text())
+
+
+def may_write(tables: Tables, namespace: ColumnElement[Any], id_: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return whether the principal may write a memory."""
+    return _Call(tables, "may_write", Boolean(), namespace, id_)
+
+
+def set_access(
+    tables: Tables,
+    namespace: ColumnElement[Any],
+    id_: ColumnElement[Any],
+    readers: ColumnElement[Any],
+    writers: ColumnElement[Any],
+) -> ColumnElement[bool]:
+    """Give a memory of the principal's own other readers and writers; return whether it is one."""
+    return _Call(tables, "set_access", Boolean(), namespace, id_, readers, writers)
 
 
 def lexical_terms(

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from .calls import principal, set_access
 from .embeddings import embedded_again
 from .keys import content_key, released_key
 from .locking import in_order
@@ -58,9 +59,13 @@ CHANGEABLE: dict[str, Callable[[str], ColumnElement[Any]]] = {
 KEYED = frozenset({"content", "owner", "expires_at"})
 
 
-def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool) -> Select[Any]:
+def update_memory(
+    tables: Tables, changed: tuple[str, ...], merge_metadata: bool, of_principal: bool = False
+) -> Select[Any]:
     """Change columns of one memory if it is at the expected version, and what it is ranked by with them.
 
+    Where somebody else than its owner changes it, ``of_principal``, a deduped one lets go of its content: it might meet
+    another of the owner's, which that principal cannot see.
     Returns one row: ``found``, the version before, null where there is no such memory, and the record after, null where
     nothing was changed. Its embedding is the one before.
     """
@@ -69,7 +74,7 @@ def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool
         memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id")
     )
     before = in_order(tables, this).cte("before")
-    updated = _updated(tables, before, changed, merge_metadata)
+    updated = _updated(tables, before, changed, merge_metadata, of_principal)
     one = select(literal_column("1").label("one")).subquery("one")
     base = one.outerjoin(before, true()).outerjoin(updated, true())
     statement = select_records(tables, updated, base=base).add_columns(before.c.version.label("found"))
@@ -80,14 +85,22 @@ def update_memory(tables: Tables, changed: tuple[str, ...], merge_metadata: bool
     return statement.add_cte(marked(tables, updated))
 
 
-def _updated(tables: Tables, before: CTE, changed: tuple[str, ...], merge_metadata: bool) -> CTE:
+def change_access(tables: Tables) -> Select[Any]:
+    """Give a memory other readers and writers; return one row: whether it is the principal's own, or null."""
+    names = text_parameter("namespace"), text_parameter("id")
+    return select(set_access(tables, *names, texts_parameter("readers"), texts_parameter("writers")))
+
+
+def _updated(
+    tables: Tables, before: CTE, changed: tuple[str, ...], merge_metadata: bool, of_principal: bool
+) -> CTE:
     memories = tables.memories
     expected: BindParameter[int] = number_parameter("expected_version")
     values: dict[str, Any] = {name: CHANGEABLE[name](name) for name in changed}
     if "metadata" in values and merge_metadata:
         values["metadata"] = memories.c.metadata.op("||", return_type=JSONB())(values["metadata"])
     if KEYED & set(changed):
-        values["content_key"] = _key_after(tables, values)
+        values["content_key"] = _key_after(tables, values, of_principal)
     if "thread_id" in changed:
         same = memories.c.thread_id.is_not_distinct_from(values["thread_id"])
         values["place"] = case((same, memories.c.place), else_=next_place(tables, values["thread_id"]))
@@ -106,14 +119,17 @@ def _updated(tables: Tables, before: CTE, changed: tuple[str, ...], merge_metada
     )
 
 
-def _key_after(tables: Tables, values: dict[str, Any]) -> ColumnElement[Any]:
+def _key_after(tables: Tables, values: dict[str, Any], of_principal: bool) -> ColumnElement[Any]:
     """Keep the key of a deduped memory true to its content; one that is expired then holds none."""
     memories = tables.memories
     expires_at = values.get("expires_at", memories.c.expires_at)
     new = content_key(values.get("owner", memories.c.owner), values.get("content", memories.c.content))
+    lets_go = expires_at <= func.statement_timestamp()
+    if of_principal:
+        lets_go = or_(lets_go, memories.c.owner != principal(tables))
     return case(
         (memories.c.content_key.is_(None), memories.c.content_key),
-        (expires_at <= func.statement_timestamp(), released_key(tables)),
+        (lets_go, released_key(tables)),
         else_=new,
     )
 

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from .adding import SET_BY_THE_SERVER, parts_of_adding
+from .calls import may_write
 from .locking import doomed, in_order
 from .parameters import number_parameter, text_parameter
 from .records import RECORD_COLUMNS, select_records
@@ -34,8 +35,12 @@ from .sessions import clear_messages
 from .write_tokens import marked
 
 
-def supersede_memory(tables: Tables, with_relations: bool, embedded: bool) -> Select[Any]:
+def supersede_memory(
+    tables: Tables, with_relations: bool, embedded: bool, alone: bool = False
+) -> Select[Any]:
     """Insert a memory in place of ``old_id`` if that one is active, and mark the old one.
+
+    With ``alone``, `add_beside` writes what is beside the new one.
 
     Returns one row: ``found``, the old one's status before, null where there is none; the ``missing`` targets of
     relations; and what the server set, null where nothing was written. If nothing is missing and the old one is active,
@@ -47,7 +52,8 @@ def supersede_memory(tables: Tables, with_relations: bool, embedded: bool) -> Se
         memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("old_id")
     )
     old = in_order(tables, replaced).cte("old")
-    parts = parts_of_adding(tables, "nothing", with_relations, embedded, replaced=old)
+    on_conflict = "alone" if alone else "nothing"
+    parts = parts_of_adding(tables, on_conflict, with_relations, embedded, replaced=old)
     stored = parts.stored
     superseded = (
         update(memories)
@@ -187,6 +193,19 @@ def _state(tables: Tables) -> CTE:
             versions.outerjoin(now, and_(now.c.namespace == versions.c.namespace, now.c.id == versions.c.id))
         )
         .cte("state")
+    )
+
+
+def find_unwritable_version(tables: Tables) -> Select[Any]:
+    """Return the first of the versions of a memory, all to be read, that the one who asks may not write."""
+    memories, versions = tables.memories, _versions(tables)
+    found = and_(memories.c.namespace == versions.c.namespace, memories.c.id == versions.c.id)
+    return (
+        select(memories.c.id)
+        .select_from(memories.join(versions, found))
+        .where(~may_write(tables, memories.c.namespace, memories.c.id))
+        .order_by(memories.c.seq)
+        .limit(literal_column("1"))
     )
 
 

@@ -17,6 +17,7 @@ from ..records import (
     MemoryType,
     record_from_values,
 )
+from .calls import may_write
 from .keys import content_key
 from .parameters import text_parameter, texts_parameter
 from .schema import Tables
@@ -98,6 +99,11 @@ def _relations(tables: Tables, source: FromClause) -> ColumnElement[Any]:
         .where(relations.c.namespace == source.c.namespace, starts_here)
         .scalar_subquery()
     )
+
+
+def is_writable(tables: Tables) -> Select[Any]:
+    """Return one row: whether the principal may write a memory."""
+    return select(may_write(tables, text_parameter("namespace"), text_parameter("id")))
 
 
 def get_records(tables: Tables) -> Select[Any]:

@@ -25,7 +25,7 @@ from .write_tokens import marked
 
 
 def add_messages(tables: Tables) -> Select[Any]:
-    """Append messages (an array of JSON texts) in the order given."""
+    """Append messages (an array of JSON texts) in the order given, as ``owner``'s."""
     messages = tables.session_messages
     given = (
         func.unnest(bindparam("messages", type_=ARRAY(Text())))
@@ -33,9 +33,12 @@ def add_messages(tables: Tables) -> Select[Any]:
         .render_derived()
     )
     rows = select(
-        text_parameter("namespace"), text_parameter("session_id"), cast(given.c.message, JSONB)
+        text_parameter("namespace"),
+        text_parameter("session_id"),
+        text_parameter("owner"),
+        cast(given.c.message, JSONB),
     ).order_by(given.c.position)
-    names = [messages.c.namespace, messages.c.session_id, messages.c.message]
+    names = ["namespace", "session_id", "owner", "message"]
     added = (
         insert(messages)
         .from_select(names, rows, include_defaults=False)

@@ -44,12 +44,11 @@ def store_memory(tables: Tables, embedded: bool) -> Insert:
 
 
 @repeatable
-def clear_memories(tables: Tables) -> Delete:
-    """Delete every memory of a namespace, and the words it was known to hold."""
+def clear_memories(tables: Tables, with_words: bool) -> Delete:
+    """Delete every memory of a namespace and, ``with_words``, the words it was known to hold."""
     memories = tables.memories
     all_of_them = doomed(tables, memories.c.namespace == text_parameter("namespace"))
-    return (
-        delete(memories)
-        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == all_of_them.c.seq)
-        .add_cte(forget_known_words(tables).cte("known"))
+    statement = delete(memories).where(
+        memories.c.namespace == text_parameter("namespace"), memories.c.seq == all_of_them.c.seq
     )
+    return statement.add_cte(forget_known_words(tables).cte("known")) if with_words else statement

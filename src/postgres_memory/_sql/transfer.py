@@ -85,7 +85,7 @@ def count_lines(tables: Tables) -> Select[Any]:
     memories = tables.memories
     columns: list[ColumnElement[Any]] = [
         count(memories).label("memories"),
-        count(memories, memories.c.supersedes.is_not(None)).label("supersedes"),
+        count(memories, _replaces_what_is_seen(tables)).label("supersedes"),
         count(tables.memory_relations).label("relations"),
         count(tables.session_messages).label("messages"),
     ]
@@ -117,9 +117,18 @@ def read_supersedes(tables: Tables) -> Select[Any]:
     memories = tables.memories
     return (
         select(memories.c.id, memories.c.supersedes.label("replaced"))
-        .where(memories.c.namespace == text_parameter("namespace"), memories.c.supersedes.is_not(None))
+        .where(memories.c.namespace == text_parameter("namespace"), _replaces_what_is_seen(tables))
         .order_by(memories.c.seq)
     )
+
+
+def _replaces_what_is_seen(tables: Tables) -> ColumnElement[bool]:
+    """Say that a memory replaced one that who is asking may read; for the trusted backend, that it replaced one."""
+    memories, replaced = tables.memories, tables.memories.alias("replaced")
+    there: Select[Any] = select(literal_column("1")).where(
+        replaced.c.namespace == memories.c.namespace, replaced.c.id == memories.c.supersedes
+    )
+    return and_(memories.c.supersedes.is_not(None), there.exists())
 
 
 def read_relations(tables: Tables) -> Select[Any]:

@@ -111,7 +111,8 @@ def _reader_of(kind: str) -> StatementBuilder:
 async def _rows(context: Context, builder: StatementBuilder) -> AsyncIterator[list[Record]]:
     """Yield the rows of a statement in pieces, read from a cursor on the server."""
     catalog = await context.database.opened()
-    statement = catalog.statement(builder)
+    build = catalog.statement if context.principal is None else catalog.principals_statement
+    statement = build(builder)
     values: dict[str, Any] = {"namespace": context.namespace}
     arguments = [values[name] for name in statement.parameters]
     with translated():

@@ -42,6 +42,8 @@ async def import_(
     await context.ready()
     async with _opened(source) as lines:
         if await asyncio.to_thread(is_export, lines):
+            # Its memories have ids and owners of their own.
+            context.refuse_principal("import_() of an export")
             return await _import_export(context, lines, on_conflict, batch_size, progress)
         return await _import_plain(context, lines, batch_size, progress)
 

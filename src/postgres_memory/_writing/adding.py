@@ -10,6 +10,7 @@ from .._context import Context, Written, after_writing
 from .._json import encode_metadata
 from .._recall.reading import read_records, read_written
 from .._relation_json import encode_relations
+from .._sql.policies import SYSTEM
 from .._validation import check_content, check_id, check_key
 from ..embedding.counting import counts_of
 from ..embedding.hashing import normalize
@@ -21,6 +22,7 @@ from ..errors import (
     InvalidValueError,
     NotFoundError,
 )
+from ..ids import new_id
 from ..records import MemoryRecord, MemoryRelation, MemoryRelationType, MemoryType
 from .deduping import ATTEMPTS, changing, make_way, unless_held
 from .embedding import vector_of
@@ -85,7 +87,7 @@ def addition_of(
         raise InvalidValueError("on_conflict", "must be 'error', 'ignore' or 'update'")
     if dedupe not in (None, "content"):
         raise InvalidValueError("dedupe", "must be 'content' or None")
-    record = _in_its_thread(context, _record(context, content, fields, verb))
+    record = _owned(context, _in_its_thread(context, _record(context, content, fields, verb)))
     if record.supersedes is not None:
         raise InvalidValueError("supersedes", "is set by supersede(), which also marks the other memory")
     relations = _derived(derived_from)
@@ -95,11 +97,32 @@ def addition_of(
         if relation.target_id == record.id:
             raise InvalidValueError("relations", "must not lead from a memory to itself")
     whole = isinstance(content, MemoryRecord)
-    dated, named = whole or "created_at" in fields, whole or "id" in fields
+    dated, named = whole or "created_at" in fields, "id" in fields or (whole and context.principal is None)
     return Addition(record, dated, named, on_conflict, dedupe, whole)
 
 
+def _owned(context: Context, record: MemoryRecord) -> MemoryRecord:
+    """Return a principal's memory as its own, under an id of our making: its own may meet others."""
+    if context.principal is None:
+        return record
+    given = record.permissions
+    return replace(
+        record, id=new_id(), permissions=replace(given, owner=owner_of_principals(context, given.owner))
+    )
+
+
+def owner_of_principals(context: Context, given: str) -> str:
+    """Return the owner of what a principal writes, where ``given`` names it or nobody."""
+    if given not in (SYSTEM, context.owner):
+        raise InvalidValueError(
+            "permissions.owner", "of what a principal adds is the principal; leave it out"
+        )
+    return context.owner
+
+
 def _record(context: Context, content: str | MemoryRecord, fields: dict[str, Any], verb: str) -> MemoryRecord:
+    if context.principal is not None and "id" in fields:
+        raise InvalidValueError("id", "is not for a principal to choose; leave it out")
     if not isinstance(content, MemoryRecord):
         check_content(content, max_bytes=context.limits.content_bytes)
         unknown = fields.keys() - _FIELDS
@@ -198,6 +221,11 @@ class Prepared:
         """Whether the parameters hold a vector beside the hash embedding."""
         return self.parameters["vector"] is not None
 
+    @property
+    def beside(self) -> tuple[bool, bool]:
+        """What is written beside the memory and its hash embedding: relations, a vector."""
+        return bool(self.record.relations), self.embedded
+
     def as_stored(self, row: Record) -> MemoryRecord:
         """Return the record with what the server set."""
         return replace(
@@ -270,19 +298,15 @@ async def _insert(context: Context, addition: Addition, prepared: Prepared) -> R
 
     None is returned where an update by id, or what would be new without one, meets a content that another one holds.
     """
-    from .._sql.adding import add_memory
-
-    async def write(at: Context) -> Record | Written:
-        on_conflict = "update" if addition.on_conflict == "update" else "nothing"
-        shape = (on_conflict, bool(addition.record.relations), prepared.embedded, not addition.shows_itself)
-        if addition.shows_itself:
-            return (await at.fetch(add_memory, prepared.parameters, *shape, repeatable=True))[0]
-        rows = await at.once(add_memory, prepared.parameters, *shape)
-        return rows if isinstance(rows, Written) else rows[0]
-
     namespace, id_ = context.namespace, addition.record.id
+    row: Record | Written | None
     try:
-        row = await (unless_held(context, write) if addition.on_conflict == "update" else write(context))
+        if context.principal is not None:
+            row = await context.retried(lambda inside: _insert_apart(inside, prepared))
+        elif addition.on_conflict == "update":
+            row = await unless_held(context, lambda at: _insert_whole(at, addition, prepared))
+        else:
+            row = await _insert_whole(context, addition, prepared)
     except DatabaseError as error:
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise
@@ -291,6 +315,27 @@ async def _insert(context: Context, addition: Addition, prepared: Prepared) -> R
         return row
     if row is not None and row["missing"]:
         raise NotFoundError(namespace, tuple(sorted(set(row["missing"]))), ", so nothing can relate to it")
+    return row
+
+
+async def _insert_whole(context: Context, addition: Addition, prepared: Prepared) -> Record | Written:
+    from .._sql.adding import add_memory
+
+    on_conflict = "update" if addition.on_conflict == "update" else "nothing"
+    shape = (on_conflict, *prepared.beside, not addition.shows_itself)
+    if addition.shows_itself:
+        return (await context.fetch(add_memory, prepared.parameters, *shape, repeatable=True))[0]
+    rows = await context.once(add_memory, prepared.parameters, *shape)
+    return rows if isinstance(rows, Written) else rows[0]
+
+
+async def _insert_apart(inside: Context, prepared: Prepared) -> Record:
+    """Insert as a principal: two statements, in a transaction, which leaves the token."""
+    from .._sql.adding import add_beside, add_memory
+
+    (row,) = await inside.fetch(add_memory, prepared.parameters, "alone", *prepared.beside, False)
+    if row["version"] is not None:
+        await inside.fetch(add_beside, prepared.parameters, *prepared.beside)
     return row
 
 

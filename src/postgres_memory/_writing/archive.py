@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .._context import Context, Written
-from .._recall.reading import read_record, read_written
+from .._recall.reading import not_there, read_record, read_written
 from .._validation import check_id
-from ..records import MemoryRecord
+from ..records import MemoryRecord, MemoryStatus
 
 
 async def archive(context: Context, id: str) -> MemoryRecord:
@@ -17,4 +17,9 @@ async def archive(context: Context, id: str) -> MemoryRecord:
     rows = await context.once(archive_memory, {"namespace": context.namespace, "id": id})
     if isinstance(rows, Written):
         return await read_written(context, id)
-    return record_from_row(rows[0]) if rows else await read_record(context, id)
+    if rows:
+        return record_from_row(rows[0])
+    record = await read_record(context, id)
+    if context.principal is not None and record.status is not MemoryStatus.ARCHIVED:
+        raise await not_there(context, id)
+    return record

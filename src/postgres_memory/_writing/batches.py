@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -91,8 +91,10 @@ async def _store(context: Context, batch: Batch, on_conflict: OnConflict) -> int
         await _refuse_missing(context, batch, decision, edges)
     if decision.updates:
         await _update(context, batch, decision)
-    if decision.new:
+    if decision.new and context.principal is None:
         await _copy(context, batch, decision.new)
+    elif decision.new:
+        await _insert(context, batch, decision)
     if edges:
         await _relate(context, edges)
     return len(decision.new) + len(decision.updates)
@@ -126,6 +128,20 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
 
     if batch.vectors is not None:
         await _copy_vectors(context, batch, new, numbers.seqs)
+
+
+async def _insert(context: Context, batch: Batch, decision: Decision) -> None:
+    """Insert what policies keep from being copied. The items of a principal are all whole."""
+    from .._sql.inserting import insert_hashes, insert_memories, insert_vectors
+
+    now = (await _allocate(context, 0)).now
+    keys = {position: batch.keys[position] for position in decision.new if position in batch.keys}
+    rows = [_json_row(context, batch, keys, position, now) for position in decision.new]
+    parameters = {"namespace": context.namespace, "rows": f"[{','.join(rows)}]"}
+    await context.fetch(insert_memories, parameters)
+    await context.fetch(insert_hashes, parameters)
+    if batch.vectors is not None:
+        await context.fetch(insert_vectors, parameters | space_of(context, batch.vectors))
 
 
 async def _copy_vectors(context: Context, batch: Batch, new: Sequence[int], numbers: list[int]) -> None:
@@ -236,21 +252,24 @@ async def _update(context: Context, batch: Batch, decision: Decision) -> None:
     from .._sql.bulk import release_keys, update_rows
 
     now = (await _allocate(context, 0)).now
-    rows = [_json_row(context, batch, decision, position, now) for position in decision.updates]
+    rows = [_json_row(context, batch, decision.keys, position, now) for position in decision.updates]
     parameters = {"namespace": context.namespace} | space_of(context, batch.vectors)
     if decision.released:
         await context.fetch(release_keys, parameters | {"ids": decision.released})
     await context.fetch(update_rows, parameters | {"rows": f"[{','.join(rows)}]"})
 
 
-def _json_row(context: Context, batch: Batch, decision: Decision, position: int, now: datetime) -> str:
+def _json_row(context: Context, batch: Batch, keys: Mapping[int, bytes], position: int, now: datetime) -> str:
     assert batch.counts is not None
     item = batch.whole[position]
     record = item.record
     expires_at = expiry(context, item, now)
-    key = decision.keys.get(position)
+    key = keys.get(position)
     vectors = batch.vectors
     values: dict[str, Any] = {
+        "position": position,
+        "status": record.status.value,
+        "created_at": record.created_at.isoformat() if item.dated else None,
         "embedding": None if vectors is None else vectors[position].tolist(),
         "counts": batch.counts[position].tolist(),
         "id": record.id,
@@ -298,11 +317,14 @@ def _edges(batch: Batch, decision: Decision) -> list[_Edge]:
 async def _refuse_missing(context: Context, batch: Batch, decision: Decision, edges: Sequence[_Edge]) -> None:
     """Refuse relations to what does not exist, and keep what does from being deleted."""
     from .._sql.bulk import lock_targets
+    from .._sql.transfer import find_memories_by_id
 
     new = {batch.id_of(position) for position in decision.new}
     older = {relation.target_id for _, _, relation in edges} - new
     parameters = {"namespace": context.namespace, "ids": list(older)}
-    missing = older - {row["id"] for row in await context.fetch(lock_targets, parameters)} if older else older
+    # A principal may lock only what it may write.
+    look = lock_targets if context.principal is None else find_memories_by_id
+    missing = older - {row["id"] for row in await context.fetch(look, parameters)} if older else older
     failures = [
         (position, f"relations: no memory {relation.target_id!r} to relate to")
         for position, _, relation in edges

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._context import Context, Written
+from .._recall.reading import refuse_unwritable
 from .._validation import check_id
 
 
@@ -12,4 +13,7 @@ async def delete(context: Context, id: str) -> bool:
 
     check_id(id)
     rows = await context.once(delete_memory, {"namespace": context.namespace, "id": id})
-    return isinstance(rows, Written) or bool(rows)
+    deleted = isinstance(rows, Written) or bool(rows)
+    if not deleted:
+        await refuse_unwritable(context, id)
+    return deleted

@@ -30,8 +30,6 @@ _ID_LENGTH = 36
 #: Items prepared before the event loop gets its turn; it would wait 5 ms for the interpreter's lock.
 _TURN = 128
 _PAUSE = 1e-6
-#: Whose a memory is if nobody says.
-_OWNER = "system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +102,8 @@ def prepare(context: Context, start: int, given: list[object], *, deduped: bool)
 def _prepare_item(context: Context, batch: Batch, position: int, item: object) -> str:
     """Put an item into the batch and return its content."""
     if isinstance(item, str):
+        if context.principal is not None:
+            return _prepare_fields(context, batch, position, {"content": item})
         return _prepare_simple(context, batch, position, item, None)
     if isinstance(item, dict):  # before the look at Mapping, which takes ten times as long
         return _prepare_fields(context, batch, position, item)
@@ -118,7 +118,7 @@ def _prepare_fields(context: Context, batch: Batch, position: int, item: Mapping
     if "content" not in item:
         raise InvalidTypeError("item", "must have a content")
     simple = len(item) == 1 or (len(item) == 2 and "metadata" in item)
-    if simple and thread_of(context, item.get("metadata")) is None:
+    if simple and context.principal is None and thread_of(context, item.get("metadata")) is None:
         return _prepare_simple(context, batch, position, item["content"], item.get("metadata"))
     fields: dict[str, Any] = {str(name): value for name, value in item.items()}
     content = fields.pop("content")
@@ -130,7 +130,7 @@ def _prepare_simple(context: Context, batch: Batch, position: int, content: Any,
     checked = check_content(content, max_bytes=context.limits.content_bytes)
     end = copy.content_and_metadata(checked, encode_metadata(metadata))
     if batch.deduped:
-        batch.keys[position] = key = content_key(_OWNER, checked)
+        batch.keys[position] = key = content_key(context.owner, checked)
         end += copy.bytea(key)
     batch.simple[position] = end
     return checked

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .._context import Context, Written
-from .._recall.reading import read_record, read_written
+from .._recall.reading import not_there, read_record, read_written
 from .._validation import check_id
-from ..errors import ConflictError, NotFoundError
+from ..errors import ConflictError, NotPermittedError
 from ..records import MemoryRecord, MemoryStatus
 from .deduping import ATTEMPTS, make_way, unless_held
 
@@ -31,14 +31,27 @@ async def restore(context: Context, id: str) -> MemoryRecord:
             return await read_written(context, id)
         (row,) = rows
         if row["stale"]:
+            await _refuse_unwritable(context, id)
             continue
         if row["found"] is None:
-            raise NotFoundError(namespace, (id,))
+            raise await not_there(context, id)
         if row["found"] == MemoryStatus.ACTIVE:
             return await read_record(context, id)
         _refuse_second(namespace, id, row["overtaken"], row["rival"])
         return record_from_row(row)
     raise ConflictError("its versions keep changing", namespace=namespace, id=id)
+
+
+async def _refuse_unwritable(context: Context, id: str) -> None:
+    """Refuse a principal that may read all of the versions and not write all of them, so that they cannot be locked."""
+    from .._sql.lifecycle import find_unwritable_version
+
+    if context.principal is None:
+        return
+    parameters = {"namespace": context.namespace, "id": id}
+    for row in await context.fetch(find_unwritable_version, parameters):
+        other = "" if row["id"] == id else f", a version of {id!r},"
+        raise NotPermittedError(context.principal.name, row["id"], f"may read it{other} and not write it")
 
 
 def _refuse_second(namespace: str, id: str, overtaken: str | None, rival: str | None) -> None:

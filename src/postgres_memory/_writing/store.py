@@ -10,6 +10,7 @@ from .._validation import check_content
 from ..embedding.counting import counts_of
 from ..errors import DatabaseError
 from ..ids import new_id
+from .adding import add, addition_of, prepare
 from .embedding import vector_of
 from .thread import thread_of
 
@@ -18,6 +19,13 @@ _UNIQUE_VIOLATION = "23505"
 
 async def store(context: Context, content: str, metadata: dict[str, Any] | None) -> None:
     """Validate, embed, insert."""
+    if context.principal is not None:
+        # Several statements, as `add` has them.
+        addition = addition_of(
+            context, content, {} if metadata is None else {"metadata": metadata}, verb="store"
+        )
+        await add(context, addition, await prepare(context, addition))
+        return
     from .._sql.storing import store_memory
 
     text = check_content(content, max_bytes=context.limits.content_bytes)

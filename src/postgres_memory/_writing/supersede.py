@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._context import Context, Written
-from .._recall.reading import read_written
+from .._recall.reading import not_there, read_written
 from .._validation import check_id
 from ..errors import ConflictError, DatabaseError, InvalidValueError, NotFoundError
 from ..records import MemoryRecord, MemoryStatus
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from .adding import Prepared
 
 _FOREIGN_KEY_VIOLATION = "23503"
@@ -28,13 +30,23 @@ def check_replacement(old_id: str, record: MemoryRecord) -> None:
 
 async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecord:
     """Insert ``new`` and mark the old memory, or raise what stands in the way."""
+    from .._sql.adding import add_beside
     from .._sql.lifecycle import supersede_memory
 
     namespace, id_ = context.namespace, new.record.id
+    parameters = new.parameters | {"old_id": old_id}
+
+    async def write_apart(inside: Context) -> list[Record] | Written:
+        rows = await inside.once(supersede_memory, parameters, *new.beside, True)
+        if not isinstance(rows, Written) and rows[0]["version"] is not None:
+            await inside.fetch(add_beside, parameters, *new.beside)
+        return rows
+
     try:
-        rows = await context.once(
-            supersede_memory, new.parameters | {"old_id": old_id}, bool(new.record.relations), new.embedded
-        )
+        if context.principal is not None:
+            rows = await context.retried(write_apart)
+        else:
+            rows = await context.once(supersede_memory, parameters, *new.beside)
     except DatabaseError as error:
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise
@@ -43,7 +55,7 @@ async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecor
         return await read_written(context, id_)
     (row,) = rows
     if row["found"] is None:
-        raise NotFoundError(namespace, (old_id,))
+        raise await not_there(context, old_id)
     _refuse_inactive(namespace, old_id, MemoryStatus(row["found"]))
     if row["missing"]:
         raise NotFoundError(namespace, tuple(sorted(set(row["missing"]))), ", so nothing can relate to it")

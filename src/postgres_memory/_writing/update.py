@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._context import Context, Written
 from .._json import decode_metadata, encode_metadata
-from .._recall.reading import read_written
+from .._recall.reading import not_there, read_written
 from .._record_checks import check_array, check_enum, check_fraction, check_optional_key, check_time
 from .._validation import check_content, check_id, check_positive
 from ..embedding.counting import counts_of
 from ..embedding.hashing import normalize
-from ..errors import InvalidTypeError, InvalidValueError, NotFoundError, VersionConflictError
+from ..errors import (
+    InvalidTypeError,
+    InvalidValueError,
+    NotPermittedError,
+    VersionConflictError,
+)
 from ..records import MemoryPermissions, MemoryRecord, MemoryType
+from .adding import owner_of_principals
 from .deduping import ATTEMPTS, changing, make_way, unless_held
 from .embedding import NO_VECTOR, vector_of
 
 if TYPE_CHECKING:
     from asyncpg import Record
+
+_ACCESS = ("owner", "readers", "writers")
 
 MetadataMode = Literal["merge", "replace"]
 
@@ -39,6 +47,8 @@ async def update(
     if expected_version is not None:
         check_positive(expected_version, "expected_version")
     columns = _columns(context, changes, metadata_mode)
+    if "owner" in columns and context.principal is not None:
+        columns["owner"] = owner_of_principals(context, columns["owner"])
     counts = await counts_of(columns["content"]) if "content" in columns else None
     vector = await vector_of(context, columns["content"]) if "content" in columns else NO_VECTOR
     parameters = (
@@ -53,20 +63,47 @@ async def update(
     )
     changed = tuple(sorted(columns))
     row: Record | Written
-    if metadata_mode == "merge":
-        row = await context.retried(lambda inside: _merge(inside, parameters, changed))
+    if context.principal is not None and "owner" in columns:
+        row = await context.retried(lambda inside: _permit(inside, parameters, changed, metadata_mode))
     else:
-        row = await _write(context, parameters, changed)
+        row = await _change(context, parameters, changed, metadata_mode)
     if isinstance(row, Written):
         return await read_written(context, id)
     if row["found"] is None:
-        raise NotFoundError(context.namespace, (id,))
+        raise await not_there(context, id)
     if row["version"] is None:
         assert expected_version is not None
         found = row["found"]
         raise VersionConflictError(namespace=context.namespace, id=id, expected=expected_version, found=found)
     record = record_from_row(row)
+    if context.principal is not None and "owner" in columns:
+        record = replace(record, permissions=MemoryPermissions(*(columns[name] for name in _ACCESS)))
     return record if counts is None else replace(record, embedding=tuple(normalize(counts)))
+
+
+async def _change(
+    context: Context, parameters: dict[str, Any], changed: tuple[str, ...], metadata_mode: object
+) -> Record | Written:
+    if metadata_mode == "merge":
+        return await context.retried(lambda inside: _merge(inside, parameters, changed))
+    return await _write(context, parameters, changed)
+
+
+async def _permit(
+    inside: Context, parameters: dict[str, Any], changed: tuple[str, ...], metadata_mode: object
+) -> Record:
+    """Change permissions as well, which only the owner may, in a transaction that a refusal does not leave."""
+    from .._sql.changing import change_access
+
+    rest = tuple(name for name in changed if name not in _ACCESS)
+    row = await _change(inside, parameters | {"owner": None}, rest, metadata_mode)
+    assert not isinstance(row, Written)
+    if row["version"] is not None:
+        ((own,),) = await inside.fetch(change_access, parameters)
+        if not own:
+            problem = "is not its owner, who alone changes its permissions"
+            raise NotPermittedError(inside.owner, parameters["id"], problem)
+    return row
 
 
 async def _merge(inside: Context, parameters: dict[str, Any], changed: tuple[str, ...]) -> Record:
@@ -87,7 +124,8 @@ async def _write(
     from .._sql.changing import KEYED, update_memory
 
     async def write(at: Context) -> Record | Written:
-        rows = await at.once(update_memory, parameters, changed, merge_metadata)
+        shape = (changed, merge_metadata, at.principal is not None)
+        rows = await at.once(update_memory, parameters, *shape)
         return rows if isinstance(rows, Written) else rows[0]
 
     if not KEYED & set(changed):

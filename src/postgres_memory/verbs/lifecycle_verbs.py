@@ -105,4 +105,5 @@ class LifecycleVerbs:
 
         Raises UsageError inside a transaction, where everything would stay locked until its end.
         """
+        self._context.refuse_principal("purge_expired()")
         return await purge_expired(self._context.on(connection), batch_size=batch_size, progress=progress)

@@ -96,6 +96,7 @@ class ListingVerbs:
         The time it takes grows with the number of namespaces. ``counts=True`` also counts the memories of each, which
         takes time with their number.
         """
+        self._context.refuse_principal("namespaces()")
         return await namespaces(self._context.on(connection), counts=counts)
 
     async def health(self, *, connection: Connection | None = None) -> Health:
@@ -104,6 +105,7 @@ class ListingVerbs:
         A schema that is missing or too old, a role without the rights of the owner and the like are ``problems`` of
         what is returned, not errors. Raises DatabaseUnavailableError or DatabaseTimeoutError if there is no answer.
         """
+        self._context.refuse_principal("health()")
         return await health(self._context.on(connection))
 
     async def create_metadata_index(
@@ -120,8 +122,10 @@ class ListingVerbs:
         borrowed pool, which must not go through a pooler that gives each transaction another one. Raises UsageError
         inside a transaction, a DatabaseError if the server fails.
         """
+        self._context.refuse_principal("create_metadata_index()")
         return await create_metadata_index(self._context, progress=progress)
 
     async def drop_metadata_index(self) -> bool:
         """Drop the index on metadata; return whether there was one. Raises UsageError inside a transaction."""
+        self._context.refuse_principal("drop_metadata_index()")
         return await drop_metadata_index(self._context)

@@ -30,6 +30,7 @@ class OperationVerbs:
         memories checked and the number there were at the beginning. The result lists every memory where the three
         differ, and says whether characters newer than Unicode 14 explain it; see Verification.
         """
+        self._context.refuse_principal("verify()")
         from .._recall.verify import verify
 
         return await verify(
@@ -59,6 +60,7 @@ class OperationVerbs:
 
         Raises InvalidValueError for another name than this object's, and UsageError inside a transaction.
         """
+        self._context.refuse_principal("erase()")
         from .._writing.erase import erase
 
         return await erase(

@@ -85,6 +85,7 @@ class RecallVerbs:
 
         Raises InvalidValueError if the database has no such configuration.
         """
+        self._context.refuse_principal("set_language()")
         return await set_language(self._context.on(connection), language)
 
     async def refresh_words(self, *, connection: Connection | None = None) -> KnownWords:
@@ -98,4 +99,5 @@ class RecallVerbs:
         Where the database has no extension pg_trgm, words are counted and not compared; an object finds out when it is
         opened.
         """
+        self._context.refuse_principal("refresh_words()")
         return await refresh_words(self._context.on(connection))

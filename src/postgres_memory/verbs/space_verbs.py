@@ -48,6 +48,7 @@ class SpaceVerbs:
         EmbedderError if the embedder fails whatever it is given, InvalidEmbeddingError if it always returns what cannot
         be stored: what was embedded before is stored.
         """
+        self._context.refuse_principal("embed_pending()")
         return await embed_pending(self._context, batch_size=batch_size, limit=limit, progress=progress)
 
     async def reembed(
@@ -70,6 +71,7 @@ class SpaceVerbs:
         Raises InvalidEmbeddingError if the space is there with other dimensions or another distance, SpaceError if it
         was dropped meanwhile, and what `embed_pending` raises.
         """
+        self._context.refuse_principal("reembed()")
         return await reembed(
             self._context,
             space,
@@ -91,6 +93,7 @@ class SpaceVerbs:
 
         Raises SpaceError if it is not there, or if more than ``max_pending`` memories have no embedding in it.
         """
+        self._context.refuse_principal("switch_space()")
         await switch_space(self._context.on(connection), space, max_pending=max_pending)
 
     async def drop_space(self, space: str, *, batch_size: int = 10_000) -> int:
@@ -101,6 +104,7 @@ class SpaceVerbs:
 
         Raises SpaceError if it is not there or the active one, UsageError inside a transaction.
         """
+        self._context.refuse_principal("drop_space()")
         return await drop_space(self._context, space, batch_size=batch_size)
 
     async def spaces(self, *, connection: Connection | None = None) -> list[EmbeddingSpace]:
@@ -108,6 +112,7 @@ class SpaceVerbs:
 
         The hash space, which always holds every memory, is not among them.
         """
+        self._context.refuse_principal("spaces()")
         return await spaces(self._context.on(connection))
 
     async def create_index(
@@ -134,6 +139,7 @@ class SpaceVerbs:
         ConfigurationError where that leads to a pooler, SpaceError if the space is not there, InvalidValueError for
         options that do not fit, UsageError inside a transaction, a DatabaseError if the server fails.
         """
+        self._context.refuse_principal("create_index()")
         return await create_index(
             self._context,
             space,
@@ -149,4 +155,5 @@ class SpaceVerbs:
 
         Vectors stay, and are searched exactly. It waits as `create_index` does. Raises UsageError inside a transaction.
         """
+        self._context.refuse_principal("drop_index()")
         return await drop_index(self._context, space)
