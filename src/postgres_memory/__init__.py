@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .errors import PostgresMemoryError
     from .filters import Filter, field
     from .graph_records import Contradiction, Related, RelatedMemory, Relation
-    from .listing_records import Health, NamespaceInfo, Page
+    from .listing_records import Health, Isolation, NamespaceInfo, Page
     from .postgres import MemoryTransaction, MemoryWithin, PostgresMemory, PrincipalMemory
     from .protocol import Memory, MemoryEntry, Session
     from .ranking import Ranking
@@ -56,6 +56,7 @@ __all__ = [
     "Hits",
     "ImportFailure",
     "ImportResult",
+    "Isolation",
     "KnownWords",
     "Memory",
     "MemoryEntry",
@@ -109,6 +110,7 @@ _HOMES = {
     "Hits": "recall_records",
     "ImportFailure": "bulk_records",
     "ImportResult": "bulk_records",
+    "Isolation": "listing_records",
     "KnownWords": "recall_records",
     "Memory": "protocol",
     "MemoryEntry": "protocol",

@@ -40,6 +40,23 @@ class NamespaceInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Isolation:
+    """What `check_isolation` found out by trying.
+
+    ``problems`` says in plain text what a principal could do and must not, or what keeps principals from working; there
+    are none if ``ok``. ``warnings`` name what is not wrong by itself, such as a superuser as the trusted backend.
+    ``attempts`` is how many things were tried; ``role`` the database role of principals; ``login`` who is logged in.
+    """
+
+    ok: bool
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+    attempts: int
+    role: str
+    login: str
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """What `health` found out about a database that answers.
 

@@ -15,6 +15,7 @@ from ._connecting import RETRY_FOR, connect
 from ._context import Context, Limits
 from ._pooling import PoolOptions
 from ._principal import Principal, check_principal
+from ._recall.isolation import check_isolation
 from ._replica import Replica
 from ._sql.policies import PRINCIPAL_ROLE
 from ._transactions import Scope
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ._pooling import Pool
     from .embedding.accepting import AnyEmbedder
     from .embedding.protocol import Distance
+    from .listing_records import Isolation
     from .ranking import Preset, Ranking
     from .sync import SyncPostgresMemory
 
@@ -263,6 +265,27 @@ class PostgresMemory(Verbs):
         """
         principal = Principal(check_principal(name), self.namespace, self._connecting.principal_role)
         return PrincipalMemory(replace(self._context, principal=principal), self._blocks)
+
+    async def check_isolation(self, *, login: str | None = None) -> Isolation:
+        """Try, on the database as it is, what a principal must not be able to do, and report what it could.
+
+        Somebody's memories, relations, vectors, messages and keys are stored in a namespace that nobody has, other
+        principals, nobody, and the same one in another namespace try to read, change and delete them, and all of it is
+        rolled back. The role of principals must be bound by policies. ``login`` is the DSN of a login that runs
+        untrusted SQL: a superuser or an owner of the tables there is a problem, and so is one that can pass for
+        somebody else.
+
+        Raises a DatabaseError if the database cannot answer; what it finds wrong is in what it returns.
+        """
+        role = self._connecting.principal_role
+        if login is None:
+            return await check_isolation(self._context, role, None)
+        connecting = connect(login, self._connecting.schema, PoolOptions(0, 1), principal_role=role)
+        try:
+            context = replace(self._context, database=connecting.database)
+            return await check_isolation(self._context, role, context)
+        finally:
+            await connecting.database.close()
 
     @property
     def sync(self) -> SyncPostgresMemory:

@@ -1,0 +1,97 @@
+"""What the server plans for a principal: indexes, not whole tables, although policies are in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from postgres_memory import MemoryPermissions, PostgresMemory, PrincipalMemory
+from postgres_memory._database import Database as Connections
+from tests.conftest import Database
+
+from .test_principals_sql import as_principal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from postgres_memory._sql.compile import Statement
+
+MANY = 4_000
+
+Ran = list[tuple["Statement", list[Any]]]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
+    """The statements that ran, with their arguments."""
+    statements: Ran = []
+    fetch = Connections.fetch
+
+    async def noted(
+        self: Connections[Any], statement: Statement, parameters: Mapping[str, Any], *rest: Any
+    ) -> list[asyncpg.Record]:
+        statements.append((statement, [parameters[name] for name in statement.parameters]))
+        return await fetch(self, statement, parameters, *rest)
+
+    monkeypatch.setattr(Connections, "fetch", noted)
+    return statements
+
+
+async def fill(memory: PostgresMemory) -> None:
+    """Store memories, one in ten of which alice may read, each with a word that few have."""
+    everyone = [MemoryPermissions("alice"), *(MemoryPermissions(f"other{number}") for number in range(9))]
+    await memory.add_many(
+        {
+            "content": f"the kettle sings word{number // 10}",
+            "id": str(number),
+            "permissions": everyone[number % 10],
+        }
+        for number in range(MANY)
+    )
+
+
+CALLS: dict[str, tuple[Callable[[PrincipalMemory], Awaitable[Any]], str, str]] = {
+    "get": (lambda seen: seen.get("10"), "get_records", "memories_pkey"),
+    "find": (lambda seen: seen.find(limit=10), "find_memories", "memories_created_at_idx"),
+    "update": (lambda seen: seen.update("10", tags=["x"]), "update_memory", "memories_pkey"),
+    "delete": (lambda seen: seen.delete("10"), "delete_memory", "memories_pkey"),
+    "relations": (lambda seen: seen.relations("10"), "get_relations", "memories_pkey"),
+    "related": (lambda seen: seen.related("10"), "get_related", "memory_relations_source_idx"),
+    "recall": (lambda seen: seen.recall("word7"), "recall_lexical", "memories_terms_idx"),
+}
+
+
+@pytest.mark.parametrize("verb", CALLS)
+async def test_an_index_serves(database: Database, memory: PostgresMemory, ran: Ran, verb: str) -> None:
+    await fill(memory)
+    connection = await asyncpg.connect(database.direct_dsn)
+    await connection.execute("VACUUM ANALYZE memory.memories, memory.memory_hash_embeddings")
+    call, name, index = CALLS[verb]
+    ran.clear()
+    await call(memory.as_principal("alice"))
+    statement, arguments = next(one for one in ran if one[0].name == name)
+    async with connection.transaction():
+        if "of a principal" in statement.sql:
+            await as_principal(connection, "alice")
+        rows = await connection.fetch(f"EXPLAIN (COSTS OFF) {statement.sql}", *arguments)
+    await connection.close()
+    plan = "\n".join(row[0] for row in rows)
+    assert index in plan, plan
+    if verb != "recall":  # which counts the memories that there are
+        assert "Seq Scan on memories" not in plan, plan
+
+
+async def test_words_are_looked_up_by_the_backend_and_read_by_the_principal(
+    memory: PostgresMemory, ran: Ran
+) -> None:
+    await fill(memory)
+    ran.clear()
+    hits = await memory.as_principal("alice").recall("word7", limit=5)
+    assert hits[0].record.content == "the kettle sings word7"
+    assert len(hits) == 5
+    names = {statement.name: "of a principal" in statement.sql for statement, _ in ran}
+    assert names["recall_lexical"] is False
+    assert names["get_records"] is True
