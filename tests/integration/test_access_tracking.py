@@ -39,15 +39,15 @@ async def counts(raw: asyncpg.Connection[asyncpg.Record]) -> dict[str, int]:
     return {row["id"]: row["access_count"] for row in rows}
 
 
-async def until(raw: asyncpg.Connection[asyncpg.Record], expected: dict[str, int]) -> None:
-    """Wait until the counters are as expected."""
+async def until(raw: asyncpg.Connection[asyncpg.Record], *expected: dict[str, int]) -> None:
+    """Wait until the counters are as one of those expected."""
     found: dict[str, int] = {}
     for _ in range(200):
         found = await counts(raw)
-        if found == expected:
+        if found in expected:
             return
         await asyncio.sleep(0.05)
-    assert found == expected
+    assert found in expected
 
 
 async def add(memory: PostgresMemory, *ids: str) -> None:
@@ -332,9 +332,11 @@ async def test_an_outage_delays_the_counts_and_memory_stays_bounded(
     await database.server.run(f'ALTER DATABASE "{database.name}" ALLOW_CONNECTIONS true')
     connection = await asyncpg.connect(database.direct_dsn)
     try:
-        await until(connection, {"a": 2, "b": 1})
+        # There is room for two: which one is kept besides depends on whether the first were being tried just then.
+        await until(connection, {"a": 2, "b": 1}, {"a": 2, "c": 1})
+        (kept,) = {"b", "c"} & set(await counts(connection))
         await memory.get("c")
-        await until(connection, {"a": 2, "b": 1, "c": 1})
+        await until(connection, {"a": 2, "c": 2} if kept == "c" else {"a": 2, "b": 1, "c": 1})
     finally:
         await connection.close()
 

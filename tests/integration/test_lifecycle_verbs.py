@@ -250,6 +250,11 @@ async def test_verbs_join_the_callers_transaction(
     assert await statuses(memory, "a") == [("a", "active")]
 
 
+async def unread_history(memory: PostgresMemory) -> list[MemoryRecord]:
+    """The history of the first version, without what reading it counts: that is written at any time."""
+    return [replace(version, access_count=0, last_accessed=None) for version in await memory.history("v0")]
+
+
 @settings(
     max_examples=25,
     deadline=None,
@@ -264,7 +269,7 @@ async def test_any_sequence_keeps_the_rules(memory: PostgresMemory, steps: list[
     await memory.clear()
     await add(memory, "v0")
     for verb, number in steps:
-        before = await memory.history("v0")
+        before = await unread_history(memory)
         id_ = before[number % len(before)].id
         try:
             if verb == "supersede":
@@ -274,7 +279,7 @@ async def test_any_sequence_keeps_the_rules(memory: PostgresMemory, steps: list[
             else:
                 await memory.archive(id_)
         except ConflictError:
-            assert await memory.history("v0") == before
+            assert await unread_history(memory) == before
             continue
         after = await memory.history("v0")
         active = [version for version in after if version.status is ACTIVE]
