@@ -292,8 +292,8 @@ class Context:
         catalog = await self.database.opened()
         if catalog.bound:
             raise UsageError(
-                "as_principal() is for the trusted backend: a login with the rights of the owner of the tables, which "
-                "policies do not bind"
+                "as_principal() is for the trusted backend: a login with the rights of the owner of the tables; any "
+                "other is its own principal, whoever it says it is"
             )
         return catalog
 

@@ -61,7 +61,7 @@ _ALEMBIC = threading.Lock()
 
 
 async def check_schema_revision(connection: Connection, schema: str) -> tuple[str, str | None, bool]:
-    """Return the schemas of pgvector and, where the database has it, pg_trgm, and whether policies bind this login.
+    """Return the schemas of pgvector and, where there is one, pg_trgm, and whether policies take the login for itself.
 
     Raises NotMigratedError or SchemaTooOldError. A newer schema is fine: old code runs on it.
     """
@@ -70,7 +70,9 @@ async def check_schema_revision(connection: Connection, schema: str) -> tuple[st
             f"SELECT (SELECT max(version_num) FROM {quote(schema)}.alembic_version) AS revision, "
             f"{_SCHEMA_OF_EXTENSION} = 'vector') AS extension_schema, "
             f"{_SCHEMA_OF_EXTENSION} = 'pg_trgm') AS trigram_schema, "
-            "(SELECT pg_catalog.row_security_active(c.oid) FROM pg_catalog.pg_class c "
+            # As `principal()` sees it: who logs in is what counts, and BYPASSRLS makes nobody the owner.
+            "(SELECT NOT pg_catalog.pg_has_role(SESSION_USER, c.relowner, 'USAGE') "
+            "OR pg_catalog.row_security_active(c.oid) FROM pg_catalog.pg_class c "
             "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = $1 AND c.relname = 'memories') AS bound",
             schema,

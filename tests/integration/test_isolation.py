@@ -196,3 +196,16 @@ async def test_the_login_of_a_principal_is_nobodys_backend(memory: PostgresMemor
         for call in (bound.as_principal("alice").search("x"), bound.as_principal("alice").count()):
             with pytest.raises(UsageError, match="is for the trusted backend"):
                 await call
+
+
+async def test_a_login_that_bypasses_policies_is_nobodys_backend(
+    database: Database, memory: PostgresMemory, name: str, login: str
+) -> None:
+    """Policies take it for itself, so that every principal would be that one, and read what is its own."""
+    await memory.as_principal(name).add("of the principal of the login's name")
+    await execute(database, f"ALTER ROLE {quote(name)} BYPASSRLS")
+    async with PostgresMemory(login) as bypassing:
+        assert await bypassing.count() == 1
+        for call in (bypassing.as_principal("alice").count(), bypassing.as_principal("alice").search("name")):
+            with pytest.raises(UsageError, match="is for the trusted backend"):
+                await call

@@ -75,7 +75,7 @@ class Catalog:
     ) -> None:
         self.tables = tables(schema, extension_schema, trigram_schema)
         self.limited = limited(self.tables)
-        #: Whether policies bind the login itself, so that it is nobody's trusted backend.
+        #: Whether policies take the login for itself, whoever it says it is: it is nobody's trusted backend.
         self.bound = bound
         # Threads may share a catalog: this cache, unlike one by hand, is safe for that.
         self.statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._statement)
