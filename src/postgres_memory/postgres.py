@@ -269,11 +269,12 @@ class PostgresMemory(Verbs):
     async def check_isolation(self, *, login: str | None = None) -> Isolation:
         """Try, on the database as it is, what a principal must not be able to do, and report what it could.
 
-        Somebody's memories, relations, vectors, messages and keys are stored in a namespace that nobody has, other
-        principals, nobody, and the same one in another namespace try to read, change and delete them, and all of it is
-        rolled back. The role of principals must be bound by policies. ``login`` is the DSN of a login that runs
-        untrusted SQL: a superuser or an owner of the tables there is a problem, and so is one that can pass for
-        somebody else.
+        Somebody's memories, relations, vectors, messages and keys are stored in a namespace that nobody has; other
+        principals, nobody, and the same one in another namespace try to read, change, delete and add to them, readers
+        and writers to do what is not theirs to do, and all of it is rolled back. The role of principals must be bound
+        by policies. ``login`` is the DSN of a login that runs untrusted SQL: it is a problem if that one is, or in
+        whatever way is a member of, a superuser, an owner of the tables or a role that policies do not bind, and if it
+        can pass for somebody else.
 
         Raises a DatabaseError if the database cannot answer; what it finds wrong is in what it returns.
         """
