@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from postgres_memory import PostgresMemory
+from postgres_memory import MemoryPermissions, PostgresMemory
 from postgres_memory._sql.names import quote
 from postgres_memory._sql.policies import PRINCIPAL_ROLE
 from postgres_memory.config import Dsn
@@ -261,3 +261,35 @@ async def test_a_login_that_bypasses_policies_is_nobodys_backend(
         for call in (bypassing.as_principal("alice").count(), bypassing.as_principal("alice").search("name")):
             with pytest.raises(UsageError, match="is for the trusted backend"):
                 await call
+
+
+#: What SQL of a principal's own can store, and no verb does.
+UNRANKABLE = [
+    "UPDATE memory.memories SET place = 9223372036854775807",
+    "UPDATE memory.memories SET place = -9223372036854775808",
+    "UPDATE memory.memory_hash_embeddings SET embedding = array_fill(3e38, ARRAY[32])::real[]::public.vector",
+]
+
+
+@pytest.mark.parametrize("statement", UNRANKABLE)
+async def test_what_a_login_stores_does_not_end_the_searches_of_others(
+    memory: PostgresMemory, name: str, login: str, statement: str
+) -> None:
+    alice = memory.as_principal("alice")
+    hers = await alice.add("the kettle sings", thread_id="t")
+    for thread in (None, "t"):
+        everyone = MemoryPermissions(readers=("*",))
+        await memory.as_principal(name).add("a kettle?", thread_id=thread, permissions=everyone)
+    connection = await asyncpg.connect(login)
+    try:
+        await connection.execute("SET postgres_memory.namespace = 'default'")
+        assert await connection.execute(statement) == "UPDATE 2"
+    finally:
+        await connection.close()
+    for seen in (memory, alice):
+        assert hers.content in [entry.content for entry in await seen.search("kettle")]
+        for ranking in ("hash", "hybrid"):
+            assert hers in [hit.record for hit in await seen.recall("kettle", ranking=ranking)]
+        assert hers in [hit.record for hit in await seen.recall("kettle", exact=True)]
+        long = "kettle " * 20_000
+        assert hers.content in [entry.content for entry in await seen.search(long)]

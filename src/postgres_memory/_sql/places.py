@@ -19,6 +19,8 @@ from .schema import Tables
 #: Room before the first place of a thread, and behind the last, so that what looks a few places away stays inside.
 FIRST = 16
 LAST = 2**24 - 17
+#: The last place of the thread whose places are the largest.
+LAST_OF_ALL = 2**63 - 17
 
 
 def next_place(tables: Tables, thread: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -52,6 +52,10 @@ from .types import negative_inner_product
 #: Queries up to this squared norm may use the float8 leg.
 SHORT_QUERY_SQUARED_NORM = 2 * SHORT_SQUARED_NORM
 
+#: No 32 counts, each below 2²⁴, have a larger squared norm. What has comes from SQL of somebody's own, and is not
+#: ranked: its products may fit no bigint, and searches of others must not end by it.
+_LARGEST = literal_column(str(32 * 2**48), Double)
+
 _FLOAT4_EXACT = literal_column(str(2**48), Double)
 _DECIMALS = 50
 
@@ -74,7 +78,8 @@ def ranked_by_hash(tables: Tables, *, long_query: bool, visible: Visible, limit:
     """Return seq, exact key and score of the nearest memories; as many as the parameter ``limit`` says."""
     hashes = tables.memory_hash_embeddings
     if long_query:
-        legs = _exactly(tables, hashes, select(hashes.c.seq).where(visible(hashes))).cte("legs")
+        ranked = select(hashes.c.seq).where(visible(hashes), hashes.c.squared_norm <= _LARGEST)
+        legs = _exactly(tables, hashes, ranked).cte("legs")
         return _best(legs, limit)
     distance = negative_inner_product(hashes.c.embedding, _query(tables), tables.extension_schema)
     short = (
@@ -91,7 +96,9 @@ def ranked_by_hash(tables: Tables, *, long_query: bool, visible: Visible, limit:
         .offset(literal_column("0"))
         .lateral("best")
     )
-    long = hashes.c.squared_norm > literal_column(str(SHORT_SQUARED_NORM))
+    long = and_(
+        hashes.c.squared_norm > literal_column(str(SHORT_SQUARED_NORM)), hashes.c.squared_norm <= _LARGEST
+    )
     legs = union_all(
         _exactly(tables, best_short, select(short.c.seq).join(best_short, literal_column("true"))),
         _exactly(tables, hashes, select(hashes.c.seq).where(visible(hashes), long)),

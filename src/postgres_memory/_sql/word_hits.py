@@ -30,6 +30,7 @@ from .asked import asked_words
 from .calls import lexical_terms
 from .known_words import nearest_words, terms_of_nearest
 from .parameters import text_parameter, time_parameter
+from .places import FIRST, LAST_OF_ALL
 from .predicates import Shape, predicate
 from .schema import Tables
 
@@ -104,8 +105,13 @@ def terms_of(tables: Tables, memories: FromClause) -> ColumnElement[Any]:
 
 
 def place_of(memories: FromClause) -> ColumnElement[int]:
-    """Return the place of a memory, or a number of its own, below zero, where it has no thread."""
-    return func.coalesce(memories.c.place, -memories.c.seq * number(APART))
+    """Return the place of a memory, or a number of its own, below zero, where it has no thread.
+
+    A place that no thread has comes from SQL of somebody's own, and must not end the recalls of others: it counts for
+    none, and what is a few places away from any other still fits a bigint.
+    """
+    within = memories.c.place.between(number(FIRST), literal_column(str(LAST_OF_ALL)))
+    return case((within, memories.c.place), else_=-memories.c.seq * number(APART))
 
 
 def size_of_namespace(tables: Tables) -> CTE:
