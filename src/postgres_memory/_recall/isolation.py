@@ -19,6 +19,8 @@ from ..listing_records import Isolation
 from ..records import MemoryPermissions, MemoryRelation, MemoryRelationType
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from .._sql.compile import StatementBuilder
 
 _NO_RIGHT, _CONSTRAINTS = "42501", "23"
@@ -125,10 +127,24 @@ async def _powers(context: Context, role: str) -> list[str]:
     for row in rows:
         who = f"the role {role!r}" + ("" if row["itself"] else f" is a member of {row['name']!r}, which")
         found += [f"{who} {power}" for name, power in _POWERS.items() if row[name]]
-    rights = [
-        right for row in rows for right in row["rights"]
-    ]  # of those, they would be more than can be read
-    return found or [f"the role {role!r} has the right {right}, which no policy limits" for right in rights]
+    return found or _rights(rows, role)  # of those, there would be more than can be read
+
+
+def _rights(rows: list[Record], role: str) -> list[str]:
+    runs = "where the backend looks for functions and operators, and so runs those of others"
+    found = []
+    for row in rows:
+        found += [
+            f"the role {role!r} has the right {right}, which no policy limits" for right in row["rights"]
+        ]
+        found += [
+            f"the role {role!r} may create in schema {schema!r}, {runs}" for schema in row["creates_in"]
+        ]
+        if row["creates_schemas"]:
+            found.append(
+                f"the role {role!r} may create schemas in this database, also one of the backend's name, {runs}"
+            )
+    return found
 
 
 def _warnings(facts: dict[str, Any]) -> list[str]:

@@ -169,7 +169,9 @@ FROM pg_catalog.pg_namespace n WHERE n.nspname = $1
 
 #: What the role $2 can do that no policy of the schema $1 keeps it from: by itself, or as a role it is a member of in
 #: whatever way, since who may set a role acts as it, and who may grant one gives it to itself. Before PostgreSQL 16,
-#: CREATEROLE is the right to grant every role but a superuser.
+#: CREATEROLE is the right to grant every role but a superuser. Who may create functions and operators where the
+#: backend, which asks this, looks for them by its search_path has it run them: one whose types fit better goes before
+#: the server's own. A schema of the backend's name is such a place, too.
 POWERS = """
 SELECT m.rolname::text AS name, m.rolname = r.rolname AS itself,
        m.rolsuper AS superuser, m.rolbypassrls AS bypasses, m.rolreplication AS replicates,
@@ -181,7 +183,14 @@ SELECT m.rolname::text AS name, m.rolname = r.rolname AS itself,
            FROM pg_catalog.pg_class t, pg_catalog.unnest(ARRAY['TRUNCATE', 'TRIGGER', 'REFERENCES']) AS p (name)
            WHERE t.relnamespace = n.oid AND t.relkind IN ('r', 'p')
              AND pg_catalog.has_table_privilege(r.oid, t.oid, p.name) ORDER BY 1)
-         ELSE '{}' END AS rights
+         ELSE '{}' END AS rights,
+       CASE WHEN m.rolname = r.rolname THEN ARRAY(
+           SELECT s.nspname::text FROM pg_catalog.pg_namespace s
+           WHERE (s.oid = n.oid OR s.nspname = ANY (pg_catalog.current_schemas(false)))
+             AND pg_catalog.has_schema_privilege(r.oid, s.oid, 'CREATE') ORDER BY 1)
+         ELSE '{}' END AS creates_in,
+       m.rolname = r.rolname
+         AND pg_catalog.has_database_privilege(r.oid, pg_catalog.current_database(), 'CREATE') AS creates_schemas
 FROM pg_catalog.pg_roles r
 JOIN pg_catalog.pg_roles m ON m.oid = r.oid OR (NOT r.rolsuper AND pg_catalog.pg_has_role(r.oid, m.oid, 'MEMBER'))
 CROSS JOIN pg_catalog.pg_namespace n
