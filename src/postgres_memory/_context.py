@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -19,14 +18,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._database import changed_by
 from ._driver_errors import harmless
 from ._principal import RESTORING, TRUSTED
 from ._retrying import passes, passes_or_is_late, persistent, unknown
 from ._sql.policies import PRINCIPAL, SYSTEM
+from ._tokens import changed_by
 from ._transactions import LocalSettings, Scope
 from .errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError, UsageError
-from .ids import first_id, new_id
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
-#: How long a write's token is kept, in seconds: longer than clocks are apart and any caller asks.
-TOKEN_LIFE = 86_400
 #: How many are deleted at a time: twice as many as are left between.
 TOKENS_AT_ONCE = 1_000
 
@@ -212,7 +208,7 @@ class Context:
             return await self.fetch(builder, {**parameters, "token": None}, *shape)
         catalog = await self.database.opened()
         statement = catalog.statement(builder, *shape)
-        token = new_id()
+        token = self.database.tokens.new()
         lost: DatabaseError | None = None
 
         async def run() -> list[Record] | Written:
@@ -250,10 +246,9 @@ class Context:
 
         if not self.database.is_time_to_tidy():
             return
-        before = first_id(int((time.time() - TOKEN_LIFE) * 1000))
         try:
             await replace(self, principal=None).fetch(
-                purge_tokens, {"namespace": self.namespace, "before": before, "limit": TOKENS_AT_ONCE}
+                purge_tokens, {"namespace": self.namespace, "limit": TOKENS_AT_ONCE}
             )
         except DatabaseError as error:
             _logger.warning("old write tokens were not deleted: %s", error)

@@ -16,6 +16,7 @@ from ._driver_errors import DRIVER_ERRORS, harmless, translate, translated
 from ._pooling import Lending, PoolCounts, PoolOptions, stop, unless_lost
 from ._retrying import passes_or_is_late, persistent, unknown
 from ._route import connect, create_pool, is_direct
+from ._tokens import Tokens, changed_by
 from ._transactions import (
     READ_ONLY,
     CommitLostError,
@@ -35,7 +36,6 @@ from .errors import (
     EventLoopError,
     PostgresMemoryError,
 )
-from .ids import new_id
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -60,7 +60,8 @@ class Opened(Protocol):
     def claim(self) -> Statement:
         """The statement that takes ``token`` in ``namespace``, after waiting for who may have it.
 
-        Its row says how many rows were ``changed`` by the write that left it, less than 0 if none did.
+        Its row says how many rows were ``changed`` by the write that left it, less than 0 if there is no such write,
+        and whether that ``is_known``: of an old token it is not, since such are deleted.
         """
 
 
@@ -100,6 +101,7 @@ class Database(Generic[OpenedT]):
         self._opening: asyncio.Lock | None = None
         self._closed = False
         self._untidy = 0
+        self.tokens = Tokens()
         #: Where reads may go that say so, and what is told of each write.
         self.replica: Replica | None = None
 
@@ -139,6 +141,7 @@ class Database(Generic[OpenedT]):
                     with harmless(), translated():
                         async with pool.acquire() as connection:
                             opened = await self._on_open(connection)
+                            await self.tokens.ask(connection)
                     self.refuse_if_closed()
                 except BaseException:
                     if pool is not self._borrowed:
@@ -319,7 +322,7 @@ class Database(Generic[OpenedT]):
             except CommitLostError as lost:
                 raise unknown(lost) from lost
             return
-        token = new_id()
+        token = self.tokens.new()
         commit = "COMMIT" if namespace is None else opened.commit(namespace, token)
         if settings is not None:  # they may take the right to leave a token
             commit = f"SET LOCAL ROLE NONE; {commit}"
@@ -359,7 +362,7 @@ class Database(Generic[OpenedT]):
     async def changed_under(self, namespace: str, token: str, lost: DatabaseError) -> int | None:
         """Return how many rows were changed by the write that leaves ``token``; None if it never happens.
 
-        Raises OutcomeUnknownError if no server answers in time.
+        Raises OutcomeUnknownError if no server answers in time, or too late for what is there to tell.
         """
         claim = (await self.opened()).claim
         mark = {"namespace": namespace, "token": token}
@@ -368,12 +371,6 @@ class Database(Generic[OpenedT]):
         except DatabaseError as error:
             raise unknown(lost) from error
         return changed_by(row)
-
-
-def changed_by(row: asyncpg.Record) -> int | None:
-    """Return what a claimed token says: how many rows its write changed, None if there was none."""
-    changed: int = row["changed"]
-    return None if changed < 0 else changed
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

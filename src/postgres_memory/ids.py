@@ -7,20 +7,18 @@ import time
 from datetime import UTC, datetime
 
 
-def new_id() -> str:
-    """Return a UUIDv7 (RFC 9562, section 5.7) as text: milliseconds, 12 bits of a finer clock (method 3), 62 random."""
-    nanoseconds = time.time_ns()
+def new_id(nanoseconds: int | None = None) -> str:
+    """Return a UUIDv7 (RFC 9562, section 5.7) as text: milliseconds, 12 bits of a finer clock (method 3), 62 random.
+
+    Its time is ``nanoseconds`` since 1970, now unless said otherwise.
+    """
+    if nanoseconds is None:
+        nanoseconds = time.time_ns()
     milliseconds, rest = divmod(nanoseconds, 1_000_000)
     fraction = rest * 4096 // 1_000_000
     random = int.from_bytes(os.urandom(8), "big") & ((1 << 62) - 1)
     value = (milliseconds << 80) | (0x7 << 76) | (fraction << 64) | (0b10 << 62) | random
     digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def first_id(milliseconds: int) -> str:
-    """Return the least UUID of a time, in milliseconds since 1970: every UUIDv7 made since then follows it."""
-    digits = f"{max(milliseconds, 0) << 80:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 

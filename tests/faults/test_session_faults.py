@@ -174,18 +174,19 @@ async def test_a_borrowed_pool_loses_connections(
 async def test_the_clock_of_the_client_jumps(
     field: Database, way: Proxy, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hours ahead and back, while answers are lost: ids and tokens carry its time."""
+    """Days ahead and back, while answers are lost, and another client deletes what tells of old writes."""
     now, now_ns = time.time, time.time_ns
     ahead = 0
 
     async def jump() -> None:
         nonlocal ahead
-        ahead = random.randint(-40_000, 40_000)
+        ahead = random.randint(-400_000, 400_000)
+        await purging.purge_expired()
         way.lose_answer_to = way.executions + 1
 
     monkeypatch.setattr(time, "time", lambda: now() + ahead)
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + ahead * 1_000_000_000)
-    memory = PostgresMemory(way.dsn, retry_for=RETRY_FOR)
-    async with memory, campaign(memory, field.dsn, record) as work:
+    memory, purging = PostgresMemory(way.dsn, retry_for=RETRY_FOR), PostgresMemory(field.dsn)
+    async with purging, memory, campaign(memory, field.dsn, record) as work:
         await work.while_writing(jump, every=10)
         assert work.ledger.refusals.keys() <= {"transaction"}

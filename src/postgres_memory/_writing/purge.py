@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._context import TOKEN_LIFE, Context, Written, after_writing
+from .._context import Context, Written, after_writing
 from .._validation import check_positive
 from ..errors import UsageError
-from ..ids import first_id
 
 if TYPE_CHECKING:
     from .._sql.compile import StatementBuilder
@@ -55,9 +53,7 @@ async def purge_expired(
 
 async def _batch(context: Context, builder: StatementBuilder, size: int) -> tuple[int, bool]:
     """Delete one batch. Return how many it deleted, and whether there may be more."""
-    before = first_id(int((time.time() - TOKEN_LIFE) * 1000))
-    parameters = {"namespace": context.namespace, "limit": size, "before": before}
-    rows = await context.once(builder, parameters)
+    rows = await context.once(builder, {"namespace": context.namespace, "limit": size})
     count: int = rows.changed if isinstance(rows, Written) else rows[0]["count"]
     return count, count == size
 
