@@ -303,6 +303,7 @@ class Database(Generic[OpenedT]):
         *,
         namespace: str | None = None,
         settings: LocalSettings | None = None,
+        left: list[str] | None = None,
     ) -> AsyncIterator[Connection]:
         """Run the body in a transaction on a connection of the pool, or on the caller's ``connection``.
 
@@ -310,7 +311,7 @@ class Database(Generic[OpenedT]):
         pass as they are. ``settings`` hold for the body, and take no round trip more where it is a transaction. On a
         connection of the pool a transaction that writes says the ``namespace`` it writes in: if the answer to its
         COMMIT is lost, it is found out whether it committed, and OutcomeUnknownError raised only where no server
-        answers in time.
+        answers in time. The token by which that is found out is noted in ``left``.
         """
         opened = await self.opened()
         if connection is not None:
@@ -323,6 +324,8 @@ class Database(Generic[OpenedT]):
                 raise unknown(lost) from lost
             return
         token = self.tokens.new()
+        if left is not None:
+            left.append(token)
         commit = "COMMIT" if namespace is None else opened.commit(namespace, token)
         if settings is not None:  # they may take the right to leave a token
             commit = f"SET LOCAL ROLE NONE; {commit}"

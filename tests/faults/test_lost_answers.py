@@ -20,6 +20,7 @@ from .writes import WRITES, furnish, shown, state
 Fault = Literal["", "lost answer", "cut before", "lost answers", "cut before, lost answer"]
 
 _FAULTS: tuple[Fault, ...] = ("lost answer", "cut before", "lost answers", "cut before, lost answer")
+_MANY = 15
 
 
 @pytest.fixture
@@ -74,5 +75,6 @@ async def test_a_write_happens_once(
     executions = proxy.executions
     assert executions > 0
     for number in range(1, executions + 1):
-        for fault in _FAULTS:
+        # A verb of many statements, which are alike, meets each fault at some of them.
+        for fault in _FAULTS if executions <= _MANY else (_FAULTS[number % len(_FAULTS)],):
             assert await trial.run(fault, number) == expected, f"{fault}, statement {number}"

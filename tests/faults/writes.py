@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 
-from postgres_memory import MemoryPermissions, MemoryRecord, PostgresMemory, PostgresSession, field
+from postgres_memory import Erased, MemoryPermissions, MemoryRecord, PostgresMemory, PostgresSession, field
 from postgres_memory.errors import DatabaseUnavailableError
 
 Act = Callable[[PostgresMemory], Awaitable[Any]]
@@ -87,6 +88,8 @@ WRITES: dict[str, Act] = {
     "add_many, deduped": lambda m: m.add_many(["held once", "the plate is here"], dedupe="content"),
     "import_": lambda m: m.import_(io.BytesIO(_EXPORT.encode())),
     "purge_expired": lambda m: m.purge_expired(),
+    "erase": lambda m: m.erase(m.namespace),
+    "erase, a principal": lambda m: m.erase(principal="alice"),
     "set_language": lambda m: m.set_language("german"),
     "transaction": _in_a_block,
     "session, add_messages": lambda m: _session(
@@ -120,4 +123,6 @@ def shown(result: object) -> object:
     """What a caller learns, but for ids and times."""
     if isinstance(result, MemoryRecord):
         return result.content, result.version, result.status, result.importance, result.metadata
+    if isinstance(result, Erased):
+        return replace(result, write_tokens=0)  # how many there were depends on what was found out by them
     return result

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 
 import asyncpg
@@ -10,7 +12,8 @@ import pytest
 
 from postgres_memory import Erased, MemoryPermissions, PostgresMemory, PostgresSession
 from postgres_memory._sql.schema import tables
-from postgres_memory.errors import InvalidValueError, NotFoundError, UsageError
+from postgres_memory._writing import erase
+from postgres_memory.errors import DatabaseTimeoutError, InvalidValueError, NotFoundError, UsageError
 
 from ..conftest import Database
 
@@ -152,3 +155,88 @@ async def test_an_expired_memory_goes_too(
     await memory.add("gone", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
     assert (await memory.erase("default")).memories == 1
     assert await traces(watcher, "default") == {}
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Awaitable[object]]]:
+    """What others do between the deletion of memories and that of the rest."""
+    acts: list[Callable[[], Awaitable[object]]] = []
+    rest = erase._Erasing.rest
+
+    async def later(erasing: erase._Erasing) -> None:
+        for act in acts:
+            await act()
+        await rest(erasing)
+
+    monkeypatch.setattr(erase._Erasing, "rest", later)
+    return acts
+
+
+async def test_what_is_written_meanwhile_stays_whole(
+    database: Database,
+    watcher: asyncpg.Connection[asyncpg.Record],
+    meanwhile: list[Callable[[], Awaitable[object]]],
+) -> None:
+    """With its embedding and that one's space, and with what tells that it was written."""
+    memory = await furnish(database, "one")
+
+    async def write() -> None:
+        await memory.add("new", id="new")
+        await memory.update("new", importance=0.9)
+
+    before = [row[0] for row in await watcher.fetch("SELECT token FROM memory.write_tokens")]
+    meanwhile.append(write)
+    erased = await memory.erase("one", batch_size=4)
+    assert (erased.memories, erased.spaces) == (17, 0)
+    left = await traces(watcher, "one")
+    assert left == {
+        "memories": 1,
+        "memory_hash_embeddings": 1,
+        "memory_embeddings": 1,
+        "embedding_spaces": 1,
+        "write_tokens": 2,
+    }
+    assert (
+        await watcher.fetchval("SELECT count(*) FROM memory.write_tokens WHERE token = ANY ($1)", before) == 0
+    )
+    meanwhile.clear()
+    assert (await memory.erase("one")).spaces == 1
+    assert await traces(watcher, "one") == {}
+    await memory.close()
+
+
+async def test_an_error_says_whether_something_was_erased(
+    database: Database,
+    watcher: asyncpg.Connection[asyncpg.Record],
+    meanwhile: list[Callable[[], Awaitable[object]]],
+) -> None:
+    await (await furnish(database, "one")).close()
+    meanwhile.append(lambda: watcher.execute("LOCK TABLE memory.known_words"))
+    for namespace, erased in (("one", True), ("empty", False)):
+        impatient = PostgresMemory(database.dsn, namespace=namespace, statement_timeout=0.5, retry_for=0)
+        async with impatient as memory, watcher.transaction():
+            with pytest.raises(DatabaseTimeoutError) as raised:
+                await memory.erase(namespace)
+            assert raised.value.nothing_written is not erased
+
+
+async def test_writers_go_on(database: Database, watcher: asyncpg.Connection[asyncpg.Record]) -> None:
+    """They and `erase` are in each other's way for moments only, and once they are over nothing is left."""
+    memory = await furnish(database, "one")
+    writing = PostgresMemory(database.dsn, namespace="one", embedder=embed, space="lengths")
+    going_on = True
+
+    async def write(name: str) -> None:
+        for number in itertools.takewhile(lambda _: going_on, itertools.count()):
+            await writing.add("new", id=f"{name} {number}")
+            await writing.add_many([f"{number} {n}" for n in range(3)])
+
+    writers = [asyncio.create_task(write(f"w{number}")) for number in range(4)]
+    for _ in range(10):
+        await memory.erase("one", batch_size=7)
+    going_on = False
+    await asyncio.gather(*writers)
+    await memory.erase("one")
+    assert await traces(watcher, "one") == {}
+    await memory.close()
+    await writing.close()

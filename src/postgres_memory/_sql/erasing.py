@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, delete, func, literal_column, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    and_,
+    cast,
+    delete,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, UUID
 
 from .locking import in_order
-from .parameters import number_parameter, text_parameter
+from .parameters import number_parameter, text_parameter, texts_parameter
+from .repeating import repeatable
 from .schema import Tables
-from .write_tokens import marked
 
 #: What a principal owns beside memories and what hangs on them, and under which name it is counted.
 OWNED = {"session_messages": "messages", "idempotency_keys": "idempotency_keys"}
@@ -18,7 +31,6 @@ TABLES = OWNED | {
     "known_words": "known_words",
     "namespace_settings": "settings",
     "embedding_spaces": "spaces",
-    "write_tokens": "write_tokens",
 }
 #: What names principals as readers and writers.
 NAMING = ("memories", "session_messages")
@@ -61,13 +73,15 @@ def erase_memories(tables: Tables, owned: bool) -> Select[Any]:
         hanging("hash_embeddings", tables.memory_hash_embeddings),
         hanging("embeddings", tables.memory_embeddings),
     )
-    return select(*counts).select_from(deleted).add_cte(marked(tables, deleted))
+    return select(*counts).select_from(deleted)
 
 
 def erase_rows(tables: Tables, name: str, owned: bool) -> Select[Any]:
     """Delete up to ``limit`` rows of one table of `TABLES`; return how many."""
     table = getattr(tables, name)
     mine = [table.c.namespace == text_parameter("namespace")]
+    if name == "embedding_spaces":
+        mine.append(~_is_used(tables))
     if owned:
         mine.append(table.c.owner == text_parameter("principal"))
     keys = list(table.primary_key.columns)
@@ -81,6 +95,25 @@ def erase_rows(tables: Tables, name: str, owned: bool) -> Select[Any]:
     )
     same = and_(*(column == some.c[column.name] for column in keys))
     deleted = delete(table).where(same).returning(table.c.namespace).cte("deleted")
+    return select(func.count().label("count")).select_from(deleted)
+
+
+def _is_used(tables: Tables) -> ColumnElement[bool]:
+    """Whether a memory that was written meanwhile has its embedding in a space: that space stays."""
+    embeddings, spaces = tables.memory_embeddings, tables.embedding_spaces
+    in_it = and_(embeddings.c.namespace == spaces.c.namespace, embeddings.c.space == spaces.c.name)
+    return select(literal_column("1")).select_from(embeddings).where(in_it).correlate(spaces).exists()
+
+
+@repeatable
+def erase_tokens(tables: Tables) -> Select[Any]:
+    """Delete some tokens of writes; return how many."""
+    table = tables.write_tokens
+    mine = and_(
+        table.c.namespace == text_parameter("namespace"),
+        table.c.token == func.any(cast(texts_parameter("tokens"), ARRAY(UUID))),
+    )
+    deleted = delete(table).where(mine).returning(table.c.namespace).cte("deleted")
     return select(func.count().label("count")).select_from(deleted)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from .._context import Context, Written
+from .._context import Context, after_writing
+from .._retrying import persistent
 from .._validation import check_key, check_positive
 from ..bulk_records import Erased
-from ..errors import InvalidValueError, UsageError
+from ..errors import DatabaseError, InvalidValueError, UsageError
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from .._sql.compile import StatementBuilder
 
 
@@ -23,7 +27,11 @@ async def erase(
     batch_size: int,
     progress: Callable[[Erased], object] | None,
 ) -> Erased:
-    """Delete memories with what hangs on them, then the rest, table by table; what was there is counted."""
+    """Delete memories with what hangs on them, then the rest, table by table; what was there is counted.
+
+    What others write meanwhile may stay. The tokens of their writes must, or they would write twice what was left: so
+    those that were there go first, and what they tell of is gone with the memories; those left by this go last.
+    """
     _check(context, namespace, principal)
     check_positive(batch_size, "batch_size")
     if context.connection is not None:
@@ -31,8 +39,10 @@ async def erase(
             "erase() deletes each batch in a transaction of its own; call it outside of a transaction"
         )
     erasing = _Erasing(context, principal, batch_size, progress or (lambda _: None))
+    await erasing.tokens()
     await erasing.memories()
     await erasing.rest()
+    await erasing.own_tokens()
     return erasing.counted
 
 
@@ -45,6 +55,9 @@ def _check(context: Context, namespace: str | None, principal: str | None) -> No
         check_key(principal, "principal")
 
 
+_FOREIGN_KEY_VIOLATION = "23503"
+
+
 class _Erasing:
     def __init__(
         self, context: Context, principal: str | None, limit: int, report: Callable[[Erased], object]
@@ -55,21 +68,29 @@ class _Erasing:
         self._limit = limit
         self._report = report
         self._counts: Counter[str] = Counter()
+        self._own_tokens: list[str] = []
 
     @property
     def counted(self) -> Erased:
         return Erased(**self._counts)
 
+    @property
+    def _has_begun(self) -> bool:
+        return any(self._counts.values())
+
+    async def tokens(self) -> None:
+        """Delete the tokens there are of a namespace; a principal has none of its own."""
+        from .._sql.erasing import erase_rows
+
+        more = not self._owned
+        while more:
+            more = await self._outside(erase_rows, self._parameters, "write_tokens", False) == self._limit
+
     async def memories(self) -> None:
         from .._sql.erasing import erase_memories
 
-        while True:
-            rows = await self._context.once(erase_memories, self._parameters, self._owned)
-            deleted: int = rows.changed if isinstance(rows, Written) else rows[0]["memories"]
-            self._counts.update({"memories": deleted} if isinstance(rows, Written) else dict(rows[0]))
-            self._report(self.counted)
-            if deleted < self._limit:
-                return
+        while await self._batch(erase_memories, self._owned) == self._limit:
+            pass
 
     async def rest(self) -> None:
         from .._sql.erasing import NAMING, OWNED, TABLES, erase_names, erase_rows
@@ -80,10 +101,51 @@ class _Erasing:
             for table in NAMING:
                 await self._all("access_lists", erase_names, table)
 
+    async def own_tokens(self) -> None:
+        """Delete the tokens that this left, some of which may be missing."""
+        from .._sql.erasing import erase_tokens
+
+        namespace, own = self._context.namespace, self._own_tokens
+        for start in range(0, len(own), self._limit):
+            tokens = own[start : start + self._limit]
+            await self._outside(erase_tokens, {"namespace": namespace, "tokens": tokens})
+
     async def _all(self, counter: str, builder: StatementBuilder, *shape: Hashable) -> None:
-        while True:
-            (row,) = await self._context.fetch(builder, self._parameters, *shape, repeatable=True)
-            self._counts[counter] += row["count"]
-            self._report(self.counted)
-            if row["count"] < self._limit:
-                return
+        more = True
+        while more:
+            try:
+                more = await self._batch(builder, *shape, counter=counter) == self._limit
+            except DatabaseError as error:
+                if error.sqlstate != _FOREIGN_KEY_VIOLATION:
+                    raise
+                # A space that was free is in use since: it is seen to be now.
+
+    async def _batch(self, builder: StatementBuilder, *shape: Hashable, counter: str = "memories") -> int:
+        """Delete some rows in a transaction, so that if its answer is lost the counts are not; return how many."""
+        database, namespace = self._context.database, self._context.namespace
+
+        async def run() -> Record:
+            async with database.transaction(namespace=namespace, left=self._own_tokens) as connection:
+                inside = replace(self._context, connection=connection)
+                (row,) = await inside.fetch(builder, self._parameters, *shape)
+                return row
+
+        with after_writing(self._has_begun):
+            row = await persistent(run, database.retry_for)
+        counts: dict[str, int] = {
+            counter if name == "count" else name: number for name, number in row.items()
+        }
+        self._counts.update(counts)
+        self._report(self.counted)
+        return counts[counter]
+
+    async def _outside(
+        self, builder: StatementBuilder, parameters: Mapping[str, Any], *shape: Hashable
+    ) -> int:
+        """Delete tokens by a statement that leaves none; return how many."""
+        with after_writing(self._has_begun):
+            (row,) = await self._context.fetch(builder, parameters, *shape, repeatable=True)
+        self._counts["write_tokens"] += row["count"]
+        self._report(self.counted)
+        number: int = row["count"]
+        return number
