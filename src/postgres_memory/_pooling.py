@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -57,6 +57,18 @@ class PoolCounts:
     size: int
     in_use: int
     max_size: int
+
+
+@contextmanager
+def in_time() -> Iterator[None]:
+    """Translate the errors of connecting: what takes too long is not there."""
+    with translated():
+        try:
+            yield
+        except TimeoutError as error:
+            raise DatabaseUnavailableError(
+                "no connection could be made in time", nothing_written=True
+            ) from error
 
 
 async def stop(connection: Connection) -> None:
@@ -140,13 +152,10 @@ class Lending:
         waiting = asyncio.timeout(self._acquire_timeout)
         try:
             async with waiting:
-                return await self.pool.acquire()
-        except TimeoutError as error:
-            if waiting.expired():
-                raise self._exhausted(loop.time()) from None
-            raise DatabaseUnavailableError(
-                "no connection could be made in time", nothing_written=True
-            ) from error
+                with in_time():
+                    return await self.pool.acquire()
+        except TimeoutError:
+            raise self._exhausted(loop.time()) from None
 
     def _exhausted(self, now: float) -> PoolExhaustedError:
         held = sorted(self._held.values(), key=lambda one: one.since)

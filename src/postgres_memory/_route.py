@@ -17,6 +17,8 @@ from uuid import uuid4
 
 import asyncpg
 
+from ._hosts import Hosts
+
 if TYPE_CHECKING:
     from ._pooling import Connection, Pool, PoolOptions
     from .config import Dsn
@@ -35,29 +37,30 @@ _KEEPING_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP
 class _Route:
     """What the first connection of a pool found out about the route to the server, and the others follow."""
 
+    hosts: Hosts
     known: bool = False
     direct: bool = True
     keeps_statements: bool = True
 
-    async def connect(self, *place: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
+    async def connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
         """Return a new connection for the pool, which connects once before it connects several times at once."""
-        connection = await self._connect(*place, **options)
+        connection = await self._connect(**options)
         try:
             if not self.known:
                 await self.find_out(connection)
                 if not self.keeps_statements:
                     await connection.close()
-                    connection = await self._connect(*place, **options)
+                    connection = await self._connect(**options)
             await self._learn_types(connection)
         except BaseException:
             connection.terminate()
             raise
         return connection
 
-    async def _connect(self, *place: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
+    async def _connect(self, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
         if not self.keeps_statements:
             options["statement_cache_size"] = 0
-        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*place, **options)
+        connection = await self.hosts.connect(**options)
         _keep_alive(connection)
         return connection
 
@@ -101,7 +104,7 @@ async def create_pool(dsn: Dsn, options: PoolOptions) -> Pool:
         max_size=options.max_size,
         timeout=options.connect_timeout,
         command_timeout=options.statement_timeout,
-        connect=_Route().connect,
+        connect=_Route(Hosts(dsn.value)).connect,
         # The driver does not keep prepared statements longer than 15 KiB unless told to; `recall` has such.
         max_cacheable_statement_size=0,
         # The reset query costs a round trip per call. Nothing of ours outlives a transaction, so there is nothing to
@@ -112,7 +115,7 @@ async def create_pool(dsn: Dsn, options: PoolOptions) -> Pool:
 
 async def connect(dsn: Dsn, *, timeout: float = 60.0) -> asyncpg.Connection[asyncpg.Record]:
     """Return a connection, made within ``timeout`` seconds, for a few statements, which are worth no preparing."""
-    connection = await asyncpg.connect(dsn.value, statement_cache_size=0, timeout=timeout)
+    connection = await Hosts(dsn.value).connect(statement_cache_size=0, timeout=timeout)
     _keep_alive(connection)
     return connection
 

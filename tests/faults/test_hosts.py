@@ -1,0 +1,83 @@
+"""A DSN of several hosts, some of which are gone: without a word, with one, or behind something that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from postgres_memory import PostgresMemory
+from postgres_memory._hosts import places_of
+from postgres_memory.errors import DatabaseUnavailableError
+
+from ..conftest import Database
+from ..integration.proxy import Proxy
+
+GONE = "127.0.0.1:1"
+
+
+@pytest.fixture
+async def silent(database: Database) -> AsyncIterator[Proxy]:
+    """A host that takes connections and never says a word."""
+    proxy = Proxy(database, silent=True)
+    await proxy.start()
+    yield proxy
+    await proxy.stop()
+
+
+async def slammed(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Close what connects, as something does that stands before a server and finds it gone."""
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "looked_for", ["", "&target_session_attrs=primary", "&target_session_attrs=prefer-standby"]
+)
+async def test_another_host_answers(proxy: Proxy, silent: Proxy, looked_for: str) -> None:
+    async with AsyncExitStack() as stack:
+        slams = await stack.enter_async_context(await asyncio.start_server(slammed, "127.0.0.1", 0))
+        port = slams.sockets[0].getsockname()[1]
+        here = f"127.0.0.1:{proxy.port}"
+        name = proxy.database.name
+        hosts = f"127.0.0.1:{silent.port},127.0.0.1:{port},{GONE},{here}"
+        dsn = f"postgresql://postgres@{hosts}/{name}?sslmode=disable{looked_for}"
+        began = time.monotonic()
+        async with PostgresMemory(dsn, connect_timeout=4, pool_max_size=5) as memory:
+            assert time.monotonic() - began < 4
+            waited = silent.connections
+            assert waited == 1
+            await asyncio.gather(*(memory.store("tea") for _ in range(20)))
+            assert await memory.count() == 20
+            if "prefer" not in looked_for:  # who looks for a standby asks everyone
+                assert silent.connections == waited  # it is asked last from then on
+
+
+async def test_no_host_answers(silent: Proxy) -> None:
+    hosts = f"127.0.0.1:{silent.port},127.0.0.1:{silent.port}"
+    memory = PostgresMemory(f"postgresql://postgres@{hosts}/memory?sslmode=disable", connect_timeout=0.6)
+    began = time.monotonic()
+    with pytest.raises(DatabaseUnavailableError, match="in time") as raised:
+        await memory.store("tea")
+    assert raised.value.nothing_written
+    assert time.monotonic() - began < 3
+    await memory.close()
+
+
+@pytest.mark.parametrize(
+    ("dsn", "places"),
+    [
+        ("postgresql://u:p%40x@a:1,b/db", [("a", 1), ("b", 5432)]),
+        ("postgresql://u@[::1]:7,%2Ftmp%2Fx/db", [("::1", 7), ("/tmp/x", 5432)]),
+        ("postgresql:///db?host=a,b&port=1,2", [("a", 1), ("b", 2)]),
+        ("postgresql:///db?host=a:5,b", [("a", 5), ("b", 5432)]),
+        ("postgresql:///db?host=/tmp/x,/tmp/y", [("/tmp/x", 5432), ("/tmp/y", 5432)]),
+        ("postgresql:///db?host=a,b&port=1", []),
+        ("postgresql:///db", []),
+    ],
+)
+def test_what_a_dsn_names(monkeypatch: pytest.MonkeyPatch, dsn: str, places: list[tuple[str, int]]) -> None:
+    monkeypatch.delenv("PGPORT", raising=False)
+    assert places_of(dsn) == places
