@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, harmless, translate, translated
-from ._pooling import Lending, PoolCounts, PoolOptions, in_time, stop, unless_lost
+from ._pooling import Lending, PoolCounts, PoolOptions, certified, in_time, stop, unless_lost
 from ._retrying import passes_or_is_late, persistent, unknown
 from ._route import connect, create_pool, is_direct
 from ._tokens import Tokens, changed_by
@@ -153,7 +153,7 @@ class Database(Generic[OpenedT]):
     async def _create_pool(self) -> Pool:
         dsn = await self._find_dsn()
         # Not chained: the driver's message about a DSN may repeat a part of the password.
-        with in_time(), suppress(ValueError):
+        with in_time(), suppress(ValueError), certified():
             return await create_pool(dsn, self._options)
         raise unreadable(dsn)
 
@@ -286,7 +286,7 @@ class Database(Generic[OpenedT]):
     async def _connect(self, dsn: Dsn | None) -> asyncpg.Connection[asyncpg.Record]:
         self.refuse_if_closed()
         dsn = dsn or await self._find_dsn()
-        with in_time(), suppress(ValueError):
+        with in_time(), suppress(ValueError), certified():
             return await connect(dsn, timeout=self._options.connect_timeout)
         raise unreadable(dsn)
 
@@ -383,4 +383,7 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 def unreadable(dsn: Dsn) -> ConfigurationError:
     """Return the error for a DSN that the driver cannot read."""
-    return ConfigurationError(f"the DSN {dsn} cannot be read; is every special character percent-encoded?")
+    return ConfigurationError(
+        f"the DSN {dsn} cannot be read; is every special character percent-encoded, and is each file there that it "
+        "names, such as sslrootcert?"
+    )

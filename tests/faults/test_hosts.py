@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._hosts import places_of
-from postgres_memory.errors import DatabaseUnavailableError
+from postgres_memory.errors import DatabaseError, DatabaseUnavailableError
 
 from ..conftest import Database
 from ..integration.proxy import Proxy
@@ -64,6 +69,54 @@ async def test_no_host_answers(silent: Proxy) -> None:
     assert raised.value.nothing_written
     assert time.monotonic() - began < 3
     await memory.close()
+
+
+def certify(folder: Path, name: str) -> tuple[Path, Path]:
+    """Make a certificate for a host of that name, which nobody vouches for but its own file, and its key."""
+    files = folder / f"{name}.crt", folder / f"{name}.key"
+    making = f"openssl req -x509 -nodes -days 1 -subj /CN={name} -addext subjectAltName=DNS:{name}"
+    subprocess.run([*making.split(), "-out", files[0], "-keyout", files[1]], check=True, capture_output=True)
+    return files
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> ssl.SSLContext:
+    """That of another host than the one that shows it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    certify(tmp_path, "other")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certify(tmp_path, "elsewhere"))
+    return context
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ("sslmode=verify-full&sslrootcert={}/elsewhere.crt", "Hostname mismatch"),
+        ("sslmode=verify-ca&sslrootcert={}/other.crt", "CERTIFICATE_VERIFY_FAILED"),
+    ],
+)
+async def test_a_certificate_that_is_not_the_hosts(
+    certificate: ssl.SSLContext, tmp_path: Path, parameters: str, problem: str
+) -> None:
+    """The error says what is wrong with it, and not that the DSN cannot be read."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(8)  # whether there is TLS
+        writer.write(b"S")
+        with suppress(OSError):
+            await writer.start_tls(certificate)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        parameters = parameters.format(quote(str(tmp_path)))
+        memory = PostgresMemory(f"postgresql://postgres:secret@localhost:{port}/memory?{parameters}")
+        with pytest.raises(DatabaseError, match=problem) as raised:
+            await memory.store("tea")
+        assert raised.value.nothing_written
+        await memory.close()
 
 
 @pytest.mark.parametrize(
