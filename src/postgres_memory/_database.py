@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import asyncpg
 
-from ._driver_errors import DRIVER_ERRORS, harmless, translate, translated
-from ._pooling import Lending, PoolCounts, PoolOptions, certified, in_time, stop, unless_lost
+from ._driver_errors import DRIVER_ERRORS, certified, harmless, translate, translated, unreadable
+from ._pooling import Lending, PoolCounts, PoolOptions, in_time, stop, unless_lost
 from ._retrying import passes_or_is_late, persistent, unknown
 from ._route import connect, create_pool, is_direct
 from ._tokens import Tokens, changed_by
@@ -379,11 +379,3 @@ class Database(Generic[OpenedT]):
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(data), _PIECE):
         yield data[start : start + _PIECE]
-
-
-def unreadable(dsn: Dsn) -> ConfigurationError:
-    """Return the error for a DSN that the driver cannot read."""
-    return ConfigurationError(
-        f"the DSN {dsn} cannot be read; is every special character percent-encoded, and is each file there that it "
-        "names, such as sslrootcert?"
-    )

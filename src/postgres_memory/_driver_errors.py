@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import asyncpg
 
 from .errors import (
+    ConfigurationError,
     DatabaseError,
     DatabaseTimeoutError,
     DatabaseUnavailableError,
     NotMigratedError,
     PostgresMemoryError,
 )
+
+if TYPE_CHECKING:
+    from .config import Dsn
 
 #: What asyncpg raises for reasons outside the caller's code. `InternalClientError` (a bare Exception) can follow a
 #: lost connection; a TimeoutError is an OSError.
@@ -46,6 +52,23 @@ def harmless() -> Iterator[None]:
     except DatabaseError as error:
         error.nothing_written = True
         raise
+
+
+@contextmanager
+def certified() -> Iterator[None]:
+    """Translate what is wrong with a certificate: to Python that is a ValueError, as what is wrong with a DSN is."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise translate(error) from error
+
+
+def unreadable(dsn: Dsn) -> ConfigurationError:
+    """Return the error for a DSN that the driver cannot read."""
+    return ConfigurationError(
+        f"the DSN {dsn} cannot be read; is every special character percent-encoded, and is each file there that it "
+        "names, such as sslrootcert?"
+    )
 
 
 def translate(error: Exception) -> PostgresMemoryError:

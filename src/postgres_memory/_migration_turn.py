@@ -7,9 +7,8 @@ import hashlib
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ._driver_errors import DRIVER_ERRORS
+from ._driver_errors import DRIVER_ERRORS, certified, unreadable
 from ._route import connect
-from .errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,12 +41,11 @@ async def database_turn(dsn: Dsn) -> AsyncIterator[int]:
     that of a session would stay behind in a pooler; a waiting process keeps no transaction, hence no connection.
     """
     try:
-        connection = await connect(dsn)
+        with certified():
+            connection = await connect(dsn)
     except ValueError:
         # Without the cause: the driver's message may repeat a part of the password.
-        raise ConfigurationError(
-            f"the DSN {dsn} cannot be read; is every special character escaped?"
-        ) from None
+        raise unreadable(dsn) from None
     try:
         yield await _begin_with_lock(connection)
     finally:

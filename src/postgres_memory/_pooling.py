@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -11,10 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
 
-from ._driver_errors import DRIVER_ERRORS, translate, translated
+from ._driver_errors import DRIVER_ERRORS, translated
 from ._validation import check_limit, check_seconds
 from ._waiting import LETTING_GO, finished, through
-from .errors import ClosedError, DatabaseUnavailableError, InvalidValueError, PoolExhaustedError
+from .errors import (
+    ClosedError,
+    DatabaseUnavailableError,
+    InvalidValueError,
+    PoolExhaustedError,
+)
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -70,15 +74,6 @@ def in_time() -> Iterator[None]:
             raise DatabaseUnavailableError(
                 "no connection could be made in time", nothing_written=True
             ) from error
-
-
-@contextmanager
-def certified() -> Iterator[None]:
-    """Translate what is wrong with a certificate: to Python that is a ValueError, as what is wrong with a DSN is."""
-    try:
-        yield
-    except ssl.SSLError as error:
-        raise translate(error) from error
 
 
 async def stop(connection: Connection) -> None:

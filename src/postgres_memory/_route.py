@@ -33,6 +33,10 @@ _ARRAYS = "boolean", "bytea", "double precision", "bigint", "integer", "real", "
 _KEEPING_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 
 
+#: Seconds for a connection to be made where nobody says how many.
+CONNECTING = 60.0
+
+
 @dataclass(slots=True)
 class _Route:
     """What the first connection of a pool found out about the route to the server, and the others follow."""
@@ -113,9 +117,9 @@ async def create_pool(dsn: Dsn, options: PoolOptions) -> Pool:
     )
 
 
-async def connect(dsn: Dsn, *, timeout: float = 60.0) -> asyncpg.Connection[asyncpg.Record]:
-    """Return a connection, made within ``timeout`` seconds, for a few statements, which are worth no preparing."""
-    connection = await Hosts(dsn.value).connect(statement_cache_size=0, timeout=timeout)
+async def connect(dsn: Dsn, *, timeout: float | None = None) -> asyncpg.Connection[asyncpg.Record]:
+    """Return a connection, made within ``timeout`` seconds (a minute), for a few statements, not worth preparing."""
+    connection = await Hosts(dsn.value).connect(statement_cache_size=0, timeout=timeout or CONNECTING)
     _keep_alive(connection)
     return connection
 

@@ -18,6 +18,7 @@ import asyncpg
 from ._driver_errors import DRIVER_ERRORS, translate
 from ._migration_turn import HOLDS_LOCK, POLL, database_turn
 from ._principal_role import missing_role_statements, preparing_role_statements
+from ._route import connect
 from ._sql.names import quote
 from ._sql.policies import PRINCIPAL_ROLE
 from ._sql.schema_version import MINIMUM_SERVER, MINIMUM_VECTOR, REVISION
@@ -191,10 +192,9 @@ async def migration_connection(dsn: Dsn) -> AsyncIterator[AsyncConnection]:
         "postgresql+asyncpg://",
         poolclass=NullPool,
         connect_args={
-            "dsn": dsn.value,
+            "async_creator_fn": lambda **_: connect(dsn),
             # A pooler may give each transaction another server connection: no prepared statement is kept, and none
             # has the name of another client's.
-            "statement_cache_size": 0,
             "prepared_statement_cache_size": 0,
             "prepared_statement_name_func": lambda: f"postgres_memory_{uuid4().hex}",
         },

@@ -14,9 +14,12 @@ from urllib.parse import quote
 
 import pytest
 
-from postgres_memory import PostgresMemory
+from postgres_memory import PostgresMemory, _route
 from postgres_memory._hosts import places_of
+from postgres_memory._sql.schema_version import REVISION
+from postgres_memory.config import Dsn
 from postgres_memory.errors import DatabaseError, DatabaseUnavailableError
+from postgres_memory.migrations import migrate
 
 from ..conftest import Database
 from ..integration.proxy import Proxy
@@ -58,6 +61,16 @@ async def test_another_host_answers(proxy: Proxy, silent: Proxy, looked_for: str
             assert await memory.count() == 20
             if "prefer" not in looked_for:  # who looks for a standby asks everyone
                 assert silent.connections == waited  # it is asked last from then on
+
+
+async def test_migrating_by_way_of_another_host(proxy: Proxy, silent: Proxy) -> None:
+    hosts = f"127.0.0.1:{silent.port},127.0.0.1:{proxy.port}"
+    dsn = Dsn(f"postgresql://postgres@{hosts}/{proxy.database.name}?sslmode=disable")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_route, "CONNECTING", 2.0)
+        began = time.monotonic()
+        assert await migrate(dsn) == REVISION
+        assert time.monotonic() - began < 10
 
 
 async def test_no_host_answers(silent: Proxy) -> None:
@@ -116,6 +129,8 @@ async def test_a_certificate_that_is_not_the_hosts(
         with pytest.raises(DatabaseError, match=problem) as raised:
             await memory.store("tea")
         assert raised.value.nothing_written
+        with pytest.raises(DatabaseError, match=problem):
+            await memory.migrate()
         await memory.close()
 
 
