@@ -6,12 +6,14 @@ afterwards, once, and the caller is told what it did.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import asyncpg
 import pytest
 
 from postgres_memory import PostgresMemory, PostgresSession
+from postgres_memory.postgres import Verbs
 
 from ..conftest import Database
 from ..integration.proxy import Proxy
@@ -34,20 +36,24 @@ async def watcher(database: Database) -> AsyncIterator[asyncpg.Connection[asyncp
 class Trial:
     """A verb, run in a namespace of its own each time."""
 
-    def __init__(self, proxy: Proxy, watcher: asyncpg.Connection[asyncpg.Record], verb: str) -> None:
-        self.proxy, self.watcher, self.verb = proxy, watcher, verb
+    def __init__(
+        self,
+        proxy: Proxy,
+        furnishing: PostgresMemory,
+        watcher: asyncpg.Connection[asyncpg.Record],
+        verb: str,
+    ) -> None:
+        self.proxy, self.furnishing, self.watcher, self.verb = proxy, furnishing, watcher, verb
         self.runs = 0
 
     async def run(self, fault: Fault, number: int) -> tuple[object, list[tuple[Any, ...]]]:
         """Return what the caller learns and what is there afterwards."""
         self.runs += 1
         namespace = f"trial-{self.runs}"
-        direct = self.proxy.database.dsn
-        async with (
-            PostgresMemory(direct, namespace=namespace) as memory,
-            PostgresSession(direct, "talk", namespace=namespace) as session,
-        ):
-            await furnish(memory, session)
+        context = replace(self.furnishing._context, namespace=namespace)
+        session = PostgresSession(None, "talk", namespace=namespace)
+        session._context = context
+        await furnish(Verbs(context), session)
         async with PostgresMemory(self.proxy.dsn, namespace=namespace, access_tracking="off") as memory:
             self.proxy.executions = 0
             # What comes next is the first that finds out what became of it.
@@ -68,9 +74,9 @@ class Trial:
 
 @pytest.mark.parametrize("verb", WRITES)
 async def test_a_write_happens_once(
-    proxy: Proxy, watcher: asyncpg.Connection[asyncpg.Record], verb: str
+    proxy: Proxy, memory: PostgresMemory, watcher: asyncpg.Connection[asyncpg.Record], verb: str
 ) -> None:
-    trial = Trial(proxy, watcher, verb)
+    trial = Trial(proxy, memory, watcher, verb)
     expected = await trial.run("", 0)
     executions = proxy.executions
     assert executions > 0

@@ -12,13 +12,14 @@ import asyncpg
 
 from postgres_memory import Erased, MemoryPermissions, MemoryRecord, PostgresMemory, PostgresSession, field
 from postgres_memory.errors import DatabaseUnavailableError
+from postgres_memory.postgres import Verbs
 
 Act = Callable[[PostgresMemory], Awaitable[Any]]
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-async def furnish(memory: PostgresMemory, session: PostgresSession) -> None:
+async def furnish(memory: Verbs, session: PostgresSession) -> None:
     """Give a namespace a few memories of every kind, whose ids are known."""
     for id_ in ("tea", "milk", "sugar", "cup"):
         await memory.add(f"the {id_} is here", id=id_, metadata={"kind": "thing"})
