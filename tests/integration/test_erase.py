@@ -220,6 +220,22 @@ async def test_an_error_says_whether_something_was_erased(
             assert raised.value.nothing_written is not erased
 
 
+@pytest.mark.parametrize("by", ["itself", "another"])
+async def test_what_comes_later_is_embedded_again(
+    database: Database, watcher: asyncpg.Connection[asyncpg.Record], by: str
+) -> None:
+    """At once where this object erased; by `embed_pending` where another did, which it cannot know."""
+    memory, other = await furnish(database, "one"), PostgresMemory(database.dsn, namespace="one")
+    await (memory if by == "itself" else other).erase("one")
+    await memory.add("tea")
+    embedded = 1 if by == "itself" else 0
+    assert (await traces(watcher, "one")).get("memory_embeddings", 0) == embedded
+    assert (await memory.embed_pending()).embedded == 1 - embedded
+    assert (await traces(watcher, "one"))["memory_embeddings"] == 1
+    await memory.close()
+    await other.close()
+
+
 async def test_writers_go_on(database: Database, watcher: asyncpg.Connection[asyncpg.Record]) -> None:
     """They and `erase` are in each other's way for moments only, and once they are over nothing is left."""
     memory = await furnish(database, "one")

@@ -23,7 +23,7 @@ async def embed_pending(
     active = await _active(context)
     if active is None:
         await learn_dimensions(embedder)
-        await register(context, embedder)
+        await register(context, embedder, anew=True)
         active = await _active(context)
     if active != embedder.space:
         raise UsageError(

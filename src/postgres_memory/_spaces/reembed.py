@@ -43,7 +43,7 @@ async def reembed(
     else:
         raise InvalidValueError("embedder", "must be given: this object has none for that space")
     await learn_dimensions(chosen)
-    await register(context, chosen, filling=True)
+    await register(context, chosen, filling=True, anew=True)
     return await Filling(context, chosen, batch_size, rate=per_second, progress=progress).run()
 
 

@@ -19,13 +19,16 @@ _ATTEMPTS = 10
 _logger = logging.getLogger(__name__)
 
 
-async def register(context: Context, embedder: SpaceEmbedder, *, filling: bool = False) -> None:
+async def register(
+    context: Context, embedder: SpaceEmbedder, *, filling: bool = False, anew: bool = False
+) -> None:
     """Create the space of an embedder whose dimensions are known, unless it is there.
 
+    It is asked for once, or ``anew``: another process may have erased the namespace since.
     The first space of a namespace is active at once; one beside an active one, or with ``filling``, is to be filled.
     Raises InvalidEmbeddingError if it is there with other dimensions or another distance.
     """
-    if context.namespace in embedder.known:
+    if context.namespace in embedder.known and not anew:
         return
     async with context.trusted() as trusted:
         row = await _found(trusted, embedder, filling=filling)

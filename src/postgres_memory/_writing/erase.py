@@ -43,6 +43,8 @@ async def erase(
     await erasing.memories()
     await erasing.rest()
     await erasing.own_tokens()
+    if principal is None and context.embedder is not None:
+        context.embedder.known.discard(context.namespace)  # what is written next needs its space again
     return erasing.counted
 
 
