@@ -24,6 +24,7 @@ from ._retrying import passes, passes_or_is_late, persistent, unknown
 from ._sql.policies import PRINCIPAL, SYSTEM
 from ._tokens import changed_by
 from ._transactions import LocalSettings, Scope
+from .embedding.fields import USUAL, EmbeddedFields
 from .errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError, UsageError
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class Context:
     ``connection`` is the one of the transaction that the call joins: the caller's, or that of our block ``scope``;
     ``level`` says how many transactions and savepoints of this call are around.
     ``toucher`` counts accesses, where they are counted. ``thread_field`` and ``subject_field`` are keys of metadata.
-    ``embedder`` embeds contents beside the hash embedding; with ``embed_in_transactions`` also in the caller's, which
-    waits for it. ``principal`` is who is asking, None for the trusted backend; ``acting`` says that the transaction of
-    ``connection`` is bound to it already.
+    ``embedder`` embeds the ``fields`` of memories beside the hash embedding; with ``embed_in_transactions`` also in the
+    caller's, which waits for it. ``principal`` is who is asking, None for the trusted backend; ``acting`` says that the
+    transaction of ``connection`` is bound to it already.
     """
 
     database: Database[Catalog]
@@ -95,6 +96,7 @@ class Context:
     ranking: Ranking | None = None
     embedder: SpaceEmbedder | None = None
     embed_in_transactions: bool = False
+    fields: EmbeddedFields = USUAL
     from_replica: bool = False
     principal: Principal | None = None
     acting: bool = False

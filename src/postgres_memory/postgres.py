@@ -29,6 +29,7 @@ from ._validation import (
 )
 from ._writing.touch import write_touches
 from .config import parse_dsn
+from .embedding.fields import check_fields
 from .embedding.spaces import SpaceEmbedder
 from .errors import DatabaseTimeoutError, InvalidValueError, UsageError
 from .ranking import PRESETS, check_ranking
@@ -43,7 +44,7 @@ from .verbs.relation_verbs import RelationVerbs
 from .verbs.space_verbs import SpaceVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from types import TracebackType
 
     from ._pooling import Pool
@@ -179,6 +180,8 @@ class PostgresMemory(Verbs):
     A content is embedded before a connection is taken. If the embedder fails, the memory is stored nevertheless, a
     warning is logged, and `embed_pending` embeds it later; so it is inside a transaction of the caller's, which would
     have to wait for the embedder, unless ``embed_in_transactions`` is True.
+    ``embedded_fields`` names what is embedded of each memory, of which the nearest counts in `recall`: ``"content"``,
+    and paths to strings of its metadata, such as ``"metadata.summary"`` or, each of an array, ``"metadata.facts[*]"``.
 
     With ``read_dsn``, which may name several servers, `search`, `recall`, `get`, `get_many`, `find`, `count`,
     `history`, `relations`, `related` and `contradictions` read from a replica, outside of transactions, once it has
@@ -210,6 +213,7 @@ class PostgresMemory(Verbs):
         space: str | None = None,
         distance: Distance = "cosine",
         embed_in_transactions: bool = False,
+        embedded_fields: Sequence[str] = ("content",),
         pool_min_size: int = 1,
         pool_max_size: int = 10,
         connect_timeout: float = 10.0,
@@ -243,6 +247,7 @@ class PostgresMemory(Verbs):
             ranking=_ranking_of_search(ranking),
             embedder=_space_embedder(embedder, space, distance),
             embed_in_transactions=embed_in_transactions,
+            fields=check_fields(embedded_fields),
         )
         self._blocks: Blocks = []
         super().__init__(replace(context, toucher=_toucher(context, access_tracking)))

@@ -10,11 +10,17 @@ from .records import MemoryRecord
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A memory that was found: its ``record``, its ``score``, and with ``explain`` the ``parts`` that add up to it."""
+    """A memory that was found: its ``record``, its ``score``, and with ``explain`` the ``parts`` that add up to it.
+
+    Where an object embeds other fields than the content alone, ``explain`` also says in ``field`` which one of this
+    memory is nearest to the query: ``"content"`` or, as ``"metadata.facts[2]"``, a string of its metadata. It is None
+    if none of them has a vector.
+    """
 
     record: MemoryRecord
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
+    field: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 # Written by scripts/make_sync_stub.py from the asynchronous classes. Do not edit.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from os import PathLike
@@ -268,6 +268,7 @@ class SyncPostgresMemory(_Verbs):
         space: str | None = None,
         distance: Distance = "cosine",
         embed_in_transactions: bool = False,
+        embedded_fields: Sequence[str] = ...,
         pool_min_size: int = 1,
         pool_max_size: int = 10,
         connect_timeout: float = 10.0,

@@ -101,6 +101,8 @@ async def recall(
     else:
         shape = RecallShape(
             prepared.shape,
+            fields=context.fields,
+            names_field=explain and not context.fields.are_usual,
             filtered=filter is not None,
             pruned=not exact and read < _LARGE_LIMIT,
             relations=bool(chosen.relations),
@@ -253,7 +255,7 @@ async def _pending(context: Context, ranking: Ranking) -> tuple[str, ...]:
     from .._sql.pending import list_spaces
 
     name = context.embedder.space
-    rows = await context.fetch(list_spaces, {"namespace": context.namespace})
+    rows = await context.fetch(list_spaces, {"namespace": context.namespace}, context.fields)
     return tuple(
         f"pending: {row['pending']} memories in space {name!r}" for row in rows if row["name"] == name
     )
@@ -309,6 +311,8 @@ def _question(context: Context, text: str, ranking: Ranking) -> dict[str, Any]:
 def _hit(row: Record, *, explain: bool) -> Hit:
     from .._sql.records import record_from_row
     from .._sql.scoring import PARTS
+    from ..embedding.fields import name_of_field
 
     parts = {name: part for name in PARTS if (part := row.get(f"part_{name}"))} if explain else {}
-    return Hit(record_from_row(row), row["score"], parts)
+    field = row.get("field")
+    return Hit(record_from_row(row), row["score"], parts, None if field is None else name_of_field(field))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._context import Context
 from .._progress import tell
@@ -32,6 +32,24 @@ _PASSES = 20
 Progress = Callable[[int, int], object]
 
 
+class _Text(NamedTuple):
+    """A text that has no vector: of which memory, and which of its fields."""
+
+    seq: int
+    id: str
+    field: str
+    text: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.seq, self.field
+
+
+def _texts(row: Record) -> list[_Text]:
+    named = zip(row["fields"] or (), row["texts"] or (), strict=True)
+    return [_Text(row["seq"], row["id"], field, text) for field, text in named]
+
+
 @dataclass(slots=True)
 class Filling:
     """How much of a space to fill, how fast, and how far it is."""
@@ -45,7 +63,7 @@ class Filling:
     embedded: int = 0
     changed: int = 0
     failed: list[EmbedFailure] = field(default_factory=list)
-    refused: set[int] = field(default_factory=set)
+    refused: set[tuple[int, str]] = field(default_factory=set)
     total: int = 0
 
     async def run(self) -> EmbedResult:
@@ -62,24 +80,28 @@ class Filling:
             space=self.embedder.space,
             embedded=self.embedded,
             changed=self.changed,
-            failures=len(self.refused),
+            failures=self._failures,
             failed=tuple(self.failed),
             pending=await self._pending(),
         )
 
     async def _pass(self) -> int:
-        """Embed what is missing from the first memory to the last, and return how many that was."""
-        from .._sql.pending import find_pending
+        """Embed what is missing from the first memory to the last, and return how many memories that was."""
+        from .._sql.pending import find_pending, take_outdated_away
 
         after = read = 0
         while wanted := self._wanted():
             began = monotonic()
-            rows = await self.context.fetch(find_pending, self._key() | {"after": after, "limit": wanted})
+            page = self._key() | {"after": after, "limit": wanted}
+            rows = await self.context.fetch(find_pending, page, self.context.fields)
             if not rows:
                 break
             after, read = rows[-1]["seq"], read + len(rows)
-            await self._embed([row for row in rows if row["seq"] not in self.refused])
-            done = self.embedded + self.changed + len(self.refused)
+            outdated = [row["seq"] for row in rows if row["outdated"]]
+            if outdated:
+                await self.context.fetch(take_outdated_away, self._key() | {"seqs": outdated})
+            await self._fill([text for row in rows for text in _texts(row) if text.key not in self.refused])
+            done = self.embedded + self.changed + self._failures
             await tell(self.progress, done, max(done, self.total))
             if self.rate is not None:
                 await asyncio.sleep(began + len(rows) / self.rate - monotonic())
@@ -92,48 +114,59 @@ class Filling:
             return self.batch_size
         return min(self.batch_size, self.limit - self.embedded)
 
-    async def _embed(self, rows: list[Record]) -> None:
-        if not rows:
-            return
+    @property
+    def _failures(self) -> int:
+        """How many memories have a text that the embedder refuses."""
+        return len({seq for seq, _ in self.refused})
+
+    async def _fill(self, texts: list[_Text]) -> None:
+        """Embed some texts, and count their memories."""
+        embedded = await self._embed(texts)
+        refused = {seq for seq, _ in self.refused}
+        self.embedded += len(embedded)
+        self.changed += len({text.seq for text in texts} - embedded - refused)
+
+    async def _embed(self, texts: list[_Text]) -> set[int]:
+        """Return the numbers of the memories that have a vector more."""
+        if not texts:
+            return set()
         try:
-            vectors = await self.embedder.embed([row["content"] for row in rows])
+            vectors = await self.embedder.embed([text.text for text in texts])
         except EmbedderError as error:
-            if len(rows) > 1:
-                # If that fails as well it is the embedder, and all of this can wait.
-                await self.embedder.embed([_PROBE])
-                middle = len(rows) // 2
-                await self._embed(rows[:middle])
-                await self._embed(rows[middle:])
-                return
+            # If that fails as well it is the embedder, and all of this can wait.
             await self.embedder.embed([_PROBE])
-            self._refuse(rows[0], error)
-        else:
-            await self._write(rows, vectors)
+            if len(texts) > 1:
+                middle = len(texts) // 2
+                return await self._embed(texts[:middle]) | await self._embed(texts[middle:])
+            self._refuse(texts[0], error)
+            return set()
+        return await self._write(texts, vectors)
 
-    def _refuse(self, row: Record, error: EmbedderError) -> None:
-        self.refused.add(row["seq"])
+    def _refuse(self, text: _Text, error: EmbedderError) -> None:
+        self.refused.add(text.key)
         if len(self.failed) < MAX_FAILURES:
-            self.failed.append(EmbedFailure(row["id"], error.problem))
+            self.failed.append(EmbedFailure(text.id, error.problem))
 
-    async def _write(self, rows: list[Record], vectors: Vectors) -> None:
+    async def _write(self, texts: list[_Text], vectors: Vectors) -> set[int]:
         from .._sql.pending import embed_memories
 
         parameters = self._key() | {
             "dimensions": vectors.shape[1],
-            "seqs": [row["seq"] for row in rows],
-            "digests": [sha256(row["content"].encode()).digest() for row in rows],
+            "seqs": [text.seq for text in texts],
+            "fields": [text.field for text in texts],
+            "digests": [sha256(text.text.encode()).digest() for text in texts],
             "vectors": vectors.ravel().tolist(),
         }
-        (written,) = await self.context.fetch(embed_memories, parameters)
+        fielded = any(text.field for text in texts)
+        (written,) = await self.context.fetch(embed_memories, parameters, fielded)
         if not written["spaces"]:
             raise SpaceError(self.context.namespace, self.embedder.space, "was dropped while it was filled")
-        self.embedded += written["embedded"]
-        self.changed += len(rows) - written["embedded"]
+        return set(written["embedded"])
 
     async def _pending(self) -> int:
         from .._sql.pending import count_pending
 
-        (row,) = await self.context.fetch(count_pending, self._key())
+        (row,) = await self.context.fetch(count_pending, self._key(), self.context.fields)
         return int(row["pending"])
 
     def _key(self) -> dict[str, object]:

@@ -10,5 +10,5 @@ async def spaces(context: Context) -> list[EmbeddingSpace]:
     """Read and count."""
     from .._sql.pending import list_spaces
 
-    rows = await context.fetch(list_spaces, {"namespace": context.namespace})
+    rows = await context.fetch(list_spaces, {"namespace": context.namespace}, context.fields)
     return [EmbeddingSpace(**row) for row in rows]

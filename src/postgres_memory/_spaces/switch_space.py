@@ -24,7 +24,7 @@ async def _switch(context: Context, space: str, max_pending: int) -> None:
         raise SpaceError(context.namespace, space, "is not there; reembed() makes it")
     if statuses[space] == "active":
         return
-    (row,) = await context.fetch(count_pending, key)
+    (row,) = await context.fetch(count_pending, key, context.fields)
     if row["pending"] > max_pending:
         raise SpaceError(
             context.namespace,

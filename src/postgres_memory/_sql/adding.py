@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
+from .embedded_fields import embedded_fields, outdated_taken_away
 from .embeddings import embedded_again, embedded_new
 from .keys import content_key
 from .parameters import (
@@ -65,22 +66,29 @@ SET_BY_THE_SERVER = ("created_at", "updated_at", "expires_at", "version")
 _KEPT = {"namespace", "id", "created_at", "content_key", "status"}
 
 
-def add_memory(
-    tables: Tables, on_conflict: str, with_relations: bool, embedded: bool, with_token: bool
-) -> Select[Any]:
-    """Insert one memory, in one statement; if ``embedded``, with its vector.
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is written beside a memory and its hash embedding: relations, the vectors of its content and of fields."""
+
+    relations: bool = False
+    content: bool = False
+    fields: bool = False
+
+
+def add_memory(tables: Tables, on_conflict: str, beside: Beside, with_token: bool) -> Select[Any]:
+    """Insert one memory, in one statement, with what is to stand ``beside`` it.
 
     ``on_conflict`` is ``nothing`` (whatever the conflict, nothing is written), ``update`` (by id), or ``alone``: as
     nothing, and `add_beside` writes the rest. Returns one row: the ``missing`` targets of relations (if there are any,
     nothing was written), and what the server set, null where nothing was written.
     """
-    parts = parts_of_adding(tables, on_conflict, with_relations, embedded)
+    parts = parts_of_adding(tables, on_conflict, beside)
     one = select(literal_column("1").label("one")).subquery("one")
-    beside = (*parts.beside, marked(tables, parts.stored)) if with_token else parts.beside
+    ctes = (*parts.beside, marked(tables, parts.stored)) if with_token else parts.beside
     return (
         select(parts.missing, *(parts.stored.c[name] for name in SET_BY_THE_SERVER))
         .select_from(one.outerjoin(parts.stored, true()))
-        .add_cte(*beside)
+        .add_cte(*ctes)
     )
 
 
@@ -94,31 +102,32 @@ class PartsOfAdding:
 
 
 def parts_of_adding(
-    tables: Tables, on_conflict: str, with_relations: bool, embedded: bool, replaced: CTE | None = None
+    tables: Tables, on_conflict: str, beside: Beside, replaced: CTE | None = None
 ) -> PartsOfAdding:
     """Return the parts of a statement that adds a memory, in place of ``replaced`` if that is one that is active."""
-    missing = _missing_targets(tables) if with_relations else None
+    missing = _missing_targets(tables) if beside.relations else None
     stored = _stored(tables, on_conflict, missing, replaced)
-    beside = () if on_conflict == "alone" else _beside(tables, stored, on_conflict, with_relations, embedded)
-    return PartsOfAdding(stored, _missing_array(missing), beside)
+    ctes = () if on_conflict == "alone" else _beside(tables, stored, on_conflict, beside)
+    return PartsOfAdding(stored, _missing_array(missing), ctes)
 
 
-def _beside(
-    tables: Tables, stored: CTE, on_conflict: str, with_relations: bool, embedded: bool
-) -> tuple[CTE, ...]:
-    beside = [_hashed(tables, stored, on_conflict).cte("hashed")]
+def _beside(tables: Tables, stored: CTE, on_conflict: str, beside: Beside) -> tuple[CTE, ...]:
+    ctes = [_hashed(tables, stored, on_conflict).cte("hashed")]
     if on_conflict == "update":
         # Whether there is a vector or none: what was there before is of another content.
         is_new = stored.c.version == literal_column("1")
-        beside.append(embedded_again(tables, stored, is_new=is_new))
-    elif embedded:
-        beside.append(embedded_new(tables, stored))
-    if with_relations:
-        beside.append(_related(tables, stored).cte("related"))
-    return tuple(beside)
+        ctes.append(embedded_again(tables, stored, is_new=is_new))
+        ctes.append(outdated_taken_away(tables, stored, with_given=beside.fields))
+    elif beside.content:
+        ctes.append(embedded_new(tables, stored))
+    if beside.fields:
+        ctes.append(embedded_fields(tables, stored))
+    if beside.relations:
+        ctes.append(_related(tables, stored).cte("related"))
+    return tuple(ctes)
 
 
-def add_beside(tables: Tables, with_relations: bool, embedded: bool) -> Select[Any]:
+def add_beside(tables: Tables, beside: Beside) -> Select[Any]:
     """Write what is beside a memory that was added ``alone``.
 
     The policies of a principal look for the memory, which within its own statement they do not see.
@@ -129,8 +138,8 @@ def add_beside(tables: Tables, with_relations: bool, embedded: bool) -> Select[A
         .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == text_parameter("id"))
         .cte("stored")
     )
-    beside = _beside(tables, stored, "nothing", with_relations, embedded)
-    return select(func.count()).select_from(stored).add_cte(*beside)
+    ctes = _beside(tables, stored, "nothing", beside)
+    return select(func.count()).select_from(stored).add_cte(*ctes)
 
 
 def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE | None) -> CTE:
@@ -168,7 +177,9 @@ def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE
         )
     else:
         statement = statement.on_conflict_do_nothing()
-    names = ("namespace", "id", "seq", "status", "expires_at", "created_at", "updated_at", "version")
+    names = ["namespace", "id", "seq", "status", "expires_at", "created_at", "updated_at", "version"]
+    if on_conflict == "update":
+        names.append("metadata")
     return statement.returning(*(memories.c[name] for name in names)).cte("stored")
 
 

@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCLASS, aggregate_order_by, insert
 from sqlalchemy.types import TypeEngine
 
+from .embedded_fields import embedded_fields, outdated_taken_away
 from .embeddings import embedded_again
 from .locking import in_order
 from .names import qualified, quote_text
@@ -126,8 +127,8 @@ def release_keys(tables: Tables) -> UpdateBase:
     )
 
 
-def update_rows(tables: Tables) -> Select[Any]:
-    """Update memories by id, given as JSON, with what they are ranked by; return the ids."""
+def update_rows(tables: Tables, fielded: bool = False) -> Select[Any]:
+    """Update memories by id, given as JSON, with what they are ranked by, if ``fielded`` of fields; return the ids."""
     memories, hashes = tables.memories, tables.memory_hash_embeddings
     given = _given()
     values: dict[str, Any] = {name: given.c[name] for name in _CHANGED}
@@ -142,9 +143,8 @@ def update_rows(tables: Tables) -> Select[Any]:
         .where(memories.c.namespace == namespace, memories.c.id == given.c.id)
         .values(values)
         .returning(
-            *(memories.c[name] for name in ("namespace", "id", "seq", "expires_at")),
-            given.c.counts,
-            given.c.embedding,
+            *(memories.c[name] for name in ("namespace", "id", "seq", "expires_at", "metadata")),
+            *(given.c[name] for name in ("counts", "embedding", "fields")),
         )
         .cte("updated")
     )
@@ -155,7 +155,13 @@ def update_rows(tables: Tables) -> Select[Any]:
         .returning(hashes.c.seq)
         .cte("hashed")
     )
-    return select(updated.c.id).add_cte(hashed, embedded_again(tables, updated, updated.c.embedding))
+    fields = updated.c.fields
+    statement = select(updated.c.id).add_cte(
+        hashed,
+        embedded_again(tables, updated, updated.c.embedding),
+        outdated_taken_away(tables, updated, fields, with_given=fielded),
+    )
+    return statement.add_cte(embedded_fields(tables, updated, fields)) if fielded else statement
 
 
 def _given() -> TableValuedAlias:
@@ -163,6 +169,7 @@ def _given() -> TableValuedAlias:
         column("id", Text),
         column("counts", ARRAY(Integer())),
         column("embedding", ARRAY(REAL())),
+        column("fields", JSONB),
         column("content_key", Text),
     ]
     columns += [column(name, kind) for name, kind in _CHANGED.items()]

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from .calls import principal, set_access
+from .embedded_fields import embedded_fields, outdated_taken_away
 from .embeddings import embedded_again
 from .keys import content_key, released_key
 from .locking import in_order
@@ -60,9 +61,15 @@ KEYED = frozenset({"content", "owner", "expires_at"})
 
 
 def update_memory(
-    tables: Tables, changed: tuple[str, ...], merge_metadata: bool, of_principal: bool = False
+    tables: Tables,
+    changed: tuple[str, ...],
+    merge_metadata: bool,
+    of_principal: bool = False,
+    fielded: bool = False,
 ) -> Select[Any]:
     """Change columns of one memory if it is at the expected version, and what it is ranked by with them.
+
+    If ``fielded``, vectors of fields of the metadata are given for those that change.
 
     Where somebody else than its owner changes it, ``of_principal``, a deduped one lets go of its content: it might meet
     another of the owner's, which that principal cannot see.
@@ -82,6 +89,10 @@ def update_memory(
         statement = statement.add_cte(_rehashed(tables, updated, changed))
     if "content" in changed:
         statement = statement.add_cte(embedded_again(tables, updated))
+    if "metadata" in changed:
+        statement = statement.add_cte(outdated_taken_away(tables, updated, with_given=fielded))
+    if fielded:
+        statement = statement.add_cte(embedded_fields(tables, updated))
     return statement.add_cte(marked(tables, updated))
 
 

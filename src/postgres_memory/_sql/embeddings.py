@@ -16,6 +16,7 @@ from sqlalchemy import (
     Cast,
     ColumnElement,
     FromClause,
+    ScalarSelect,
     Select,
     and_,
     bindparam,
@@ -43,8 +44,22 @@ def vector_parameter(tables: Tables) -> Cast[Any]:
 
 def given_space(tables: Tables) -> CTE:
     """Hold the space that vectors are given for against being dropped, if it is there with so many dimensions."""
+    return space_held(tables).cte("given_space")
+
+
+def space_held(tables: Tables) -> Select[Any]:
+    """Select the space that vectors are given for and hold it against being dropped, as `given_space`."""
+    return _held(_of_namespace(tables).where(_is_given(tables.embedding_spaces)))
+
+
+def given_name(tables: Tables) -> ScalarSelect[Any]:
+    """Return the name of that space, null if it is not there."""
     spaces = tables.embedding_spaces
-    return _held(_of_namespace(tables).where(_is_given(spaces))).cte("given_space")
+    return (
+        select(spaces.c.name)
+        .where(spaces.c.namespace == text_parameter("namespace"), _is_given(spaces))
+        .scalar_subquery()
+    )
 
 
 def embedded_new(tables: Tables, stored: CTE) -> CTE:

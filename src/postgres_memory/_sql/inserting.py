@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
+from .embedded_fields import embedded_fields
 from .embeddings import COLUMNS, CONTENT, given_space
 from .parameters import json_parameter, text_parameter
 from .places import language_of_namespace, place_in_order
@@ -93,6 +94,19 @@ def insert_vectors(tables: Tables) -> UpdateBase:
         .where(memories.c.namespace == text_parameter("namespace"))
     )
     return insert(tables.memory_embeddings).from_select(list(COLUMNS), rows, include_defaults=False)
+
+
+def insert_fields(tables: Tables) -> Select[Any]:
+    """Insert the vectors of fields of their metadata, as `insert_vectors`."""
+    given, memories = _given({"id": Text(), "fields": JSONB()}), tables.memories
+    stored = (
+        select(memories.c.namespace, memories.c.seq, given.c.fields)
+        .select_from(given.join(memories, memories.c.id == given.c.id))
+        .where(memories.c.namespace == text_parameter("namespace"))
+        .cte("stored")
+    )
+    embedded = embedded_fields(tables, stored, stored.c.fields)
+    return select(func.count()).select_from(stored).add_cte(embedded)
 
 
 def _given(columns: dict[str, TypeEngine[Any]]) -> TableValuedAlias:

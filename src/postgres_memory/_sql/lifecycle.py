@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from .adding import SET_BY_THE_SERVER, parts_of_adding
+from .adding import SET_BY_THE_SERVER, Beside, parts_of_adding
 from .calls import may_write
 from .locking import doomed, in_order
 from .parameters import number_parameter, text_parameter
@@ -35,9 +35,7 @@ from .sessions import clear_messages
 from .write_tokens import marked
 
 
-def supersede_memory(
-    tables: Tables, with_relations: bool, embedded: bool, alone: bool = False
-) -> Select[Any]:
+def supersede_memory(tables: Tables, beside: Beside, alone: bool = False) -> Select[Any]:
     """Insert a memory in place of ``old_id`` if that one is active, and mark the old one.
 
     With ``alone``, `add_beside` writes what is beside the new one.
@@ -53,7 +51,7 @@ def supersede_memory(
     )
     old = in_order(tables, replaced).cte("old")
     on_conflict = "alone" if alone else "nothing"
-    parts = parts_of_adding(tables, on_conflict, with_relations, embedded, replaced=old)
+    parts = parts_of_adding(tables, on_conflict, beside, replaced=old)
     stored = parts.stored
     superseded = (
         update(memories)

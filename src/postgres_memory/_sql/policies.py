@@ -40,7 +40,7 @@ _RIGHTS = {
         "INSERT (namespace, seq, status, expires_at, embedding)",
         "UPDATE (status, expires_at, embedding)",
     ),
-    "memory_embeddings": ("SELECT", "INSERT", "UPDATE (embedding)"),
+    "memory_embeddings": ("SELECT", "INSERT", "UPDATE (embedding, digest)"),
     "memory_access": ("SELECT",),
     "memory_relations": ("SELECT", "INSERT", "UPDATE (confidence, metadata)", "DELETE"),
     "session_messages": (

@@ -30,7 +30,7 @@ from .records import select_records
 from .schema import Tables
 from .scoring import PRIORS, ZERO, RecallShape, added, priors, scores
 from .searching import ranked_by_hash
-from .similar import nearest, similarities
+from .similar import nearest, nearest_field, similarities
 from .spaces import readable_space
 from .twins import by_memory
 from .word_hits import APART, divided, matching_memory, number, place_of, seen
@@ -43,7 +43,8 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
     follow in insertion order. With a vector those nearest to it come in, too. ``found`` is how many have something of
     the words, ``complete`` is false where only the most promising places were looked at, and others may hold something
     of the query, and ``searched`` where there is no space to find the nearest in; ``vector_why`` says how those were
-    found. With ``typos`` ``misspelt`` are words of the query that ``nearest`` were looked for in place of.
+    found. With ``names_field`` ``field`` is the one whose vector is nearest. With ``typos``
+    ``misspelt`` are words of the query that ``nearest`` were looked for in place of.
     """
     filtered = shape.matching if shape.filtered else None
     leg = lexical_leg(tables, pruned=shape.pruned, shape=filtered, typos=shape.typos)
@@ -52,9 +53,9 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
     similar: CTE | None = None
     why: ColumnElement[Any] = null()
     if shape.distance is not None:
-        near = nearest(tables, shape.distance, shape.matching, shape.index, few)
+        near = nearest(tables, shape, shape.distance, few)
         found, why = _with_nearest(tables, by_words, near.seqs, shape), near.why
-        similar = similarities(tables, found, shape.distance, by_rank=shape.by_rank)
+        similar = similarities(tables, found, shape, shape.distance)
     ranked = scores(leg, found, similar, shape)
     if shape.relations:
         ranked = found = with_relations(tables, ranked, shape)
@@ -66,6 +67,8 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
         searched.label("searched"),
         why.label("vector_why"),
     )
+    if shape.names_field and shape.distance is not None:
+        statement = statement.add_columns(nearest_field(tables, best, shape, shape.distance).label("field"))
     if leg.near is not None:
         statement = statement.add_columns(*replacements(leg.near))
     # With a filter or an index of vectors, which plan is best depends on the values.

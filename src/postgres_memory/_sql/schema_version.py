@@ -1,6 +1,6 @@
 """What the code of this version needs of a database. A test holds the revision against Alembic's head."""
 
-REVISION = "0016"
+REVISION = "0017"
 
 #: pgvector before this lacks iterative index scans.
 MINIMUM_VECTOR = (0, 8)

@@ -22,6 +22,7 @@ from sqlalchemy import (
     true,
 )
 
+from ..embedding.fields import USUAL, EmbeddedFields
 from ..embedding.protocol import Distance
 from .lexical import LexicalLeg
 from .parameters import float_parameter, texts_parameter, time_parameter
@@ -50,8 +51,9 @@ class RecallShape:
     """What a statement of `recall` has: only what the ranking weighs, since all of it costs time.
 
     ``matching`` is the shape of the filter, if ``filtered``. With ``pruned`` not all places are looked at closely. A
-    vector is compared by a ``distance``, if there is one, and found by an ``index``. ``by_rank`` fuses by ranks. With
-    ``typos`` words that no memory holds are replaced.
+    vector is compared by a ``distance``, if there is one, and found by an ``index``: that of the nearest of the
+    ``fields`` of a memory, which is told if ``names_field``. ``by_rank`` fuses by ranks. With ``typos`` words that no
+    memory holds are replaced.
     """
 
     matching: Shape
@@ -59,6 +61,8 @@ class RecallShape:
     pruned: bool = False
     distance: Distance | None = None
     index: SpaceIndexShape | None = None
+    fields: EmbeddedFields = USUAL
+    names_field: bool = False
     by_rank: bool = False
     relations: bool = False
     priors: bool = False

@@ -33,13 +33,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import BigInteger
 
+from ..embedding.fields import EmbeddedFields
 from ..embedding.protocol import Distance
 from .embeddings import CONTENT
 from .names import quote_text
 from .parameters import number_parameter, once, text_parameter
-from .predicates import Shape
 from .schema import Tables
-from .scoring import of_rank
+from .scoring import RecallShape, of_rank
 from .space_index import SpaceIndexShape, exact_distance, indexed_distance, indexed_rows
 from .spaces import readable_space
 from .word_hits import divided, matching_memory, number, seen
@@ -53,6 +53,8 @@ _FARTHEST: ColumnElement[float] = literal_column("1e38::double precision", Doubl
 _READ_THROUGH = 10_000
 #: How many entries of an index are looked at until there are enough that match.
 _MOST_SCANNED = 100_000
+#: So many vectors are asked of an index for each memory where a memory may have several.
+_OF_A_MEMORY = 8
 #: How often work_mem a scan may take; so many entries need about three times the 4 MB of the default.
 _SCAN_MEMORY = 8
 
@@ -77,46 +79,44 @@ class Nearest:
 
 
 def nearest(
-    tables: Tables,
-    distance: Distance,
-    shape: Shape,
-    index: SpaceIndexShape | None = None,
-    few: ColumnElement[bool] | None = None,
+    tables: Tables, shape: RecallShape, distance: Distance, few: ColumnElement[bool] | None = None
 ) -> Nearest:
-    """Return the numbers of the memories that match ``shape`` and are nearest, in the space that may be read.
+    """Return the numbers of the memories that match and are nearest by one of their vectors, in the space to be read.
 
-    Exactly, unless there is an ``index``, the namespace has many embeddings and not just a ``few`` of its memories
+    Exactly, unless there is an index, the namespace has many embeddings and not just a ``few`` of its memories
     match: then the index is scanned on and on until there are enough that match. If it ends before, because what
     matches is far away or others' vectors are nearer, or if most of what it gives are equal vectors, which hide each
     other and what is beside them, they are looked for exactly after all.
     """
+    index = shape.index
     exact = _nearest_exactly(tables, distance, shape)
     if index is None:
-        return Nearest(_materialized(exact, "nearest"), _word("alone"))
+        return Nearest(_materialized(exact, "nearest"), _constant("alone"))
     vectors = tables.memory_embeddings.alias("counted")
-    some = select(number(1)).where(_of_space(tables, vectors)).limit(number(_READ_THROUGH + 1))
+    some = select(number(1)).where(_of_space(tables, vectors, shape.fields)).limit(number(_READ_THROUGH + 1))
     many = select(func.count()).select_from(some.subquery("some_of_space")).scalar_subquery() > number(
         _READ_THROUGH
     )
     by_index = many if few is None else and_(many, ~few)
     # Materialized, since what there is decides whether the exact leg runs, too.
     found = _nearest_by_index(tables, distance, shape, index).subquery("found_by_index")
-    indexed = _materialized(select(found.c.seq, found.c.distance).where(by_index), "by_index")
+    rows = _materialized(select(found.c.seq, found.c.distance).where(by_index), "by_index")
+    indexed = rows if shape.fields.are_usual else _of_memories(rows, index)
     given = func.count()
     short = select(given < _by_index(index)).select_from(indexed).scalar_subquery()
-    equal = select(func.count(indexed.c.distance.distinct()) * number(2) < given).scalar_subquery()
+    equal = select(func.count(rows.c.distance.distinct()) * number(2) < given).scalar_subquery()
     each = exact.subquery("each")
     both = union_all(
         select(each.c.seq).where(or_(short, equal)), select(indexed.c.seq).where(~or_(short, equal))
     )
-    reasons = [(~many, _word("small")), (short, _word("short")), (equal, _word("equal"))]
+    reasons = [(~many, _constant("small")), (short, _constant("short")), (equal, _constant("equal"))]
     if few is not None:
-        reasons.insert(1, (few, _word("few")))
-    return Nearest(_materialized(both, "nearest"), case(*reasons, else_=_word("index")))
+        reasons.insert(1, (few, _constant("few")))
+    return Nearest(_materialized(both, "nearest"), case(*reasons, else_=_constant("index")))
 
 
-def _word(word: str) -> ColumnElement[str]:
-    return literal_column(quote_text(word), Text)
+def _constant(text: str) -> ColumnElement[str]:
+    return literal_column(quote_text(text), Text)
 
 
 def _materialized(rows: SelectBase, name: str) -> CTE:
@@ -128,24 +128,34 @@ def _by_index(index: SpaceIndexShape) -> ColumnElement[int]:
     return number_parameter("nearest") * number(4 if index.type == "bit" else 1)
 
 
-def _nearest_exactly(tables: Tables, distance: Distance, shape: Shape) -> Select[Any]:
+def _of_memories(rows: CTE, index: SpaceIndexShape) -> CTE:
+    """Return the memories that these vectors are of, each once, and not more than are wanted."""
+    nearest_of_it = func.min(rows.c.distance)
+    memories = select(rows.c.seq, nearest_of_it.label("distance")).group_by(rows.c.seq)
+    first = memories.order_by(nearest_of_it, rows.c.seq).limit(_by_index(index))
+    return _materialized(first, "memories_by_index")
+
+
+def _nearest_exactly(tables: Tables, distance: Distance, shape: RecallShape) -> Select[Any]:
     vectors = tables.memory_embeddings
-    matches = matching_memory(tables, vectors.c.seq, shape, "candidate")
-    return (
-        select(vectors.c.seq)
-        .where(_of_space(tables, vectors), matches.exists())
-        .order_by(_distance(tables, vectors, distance), vectors.c.seq)
-        .limit(number_parameter("nearest"))
-    )
+    matches = matching_memory(tables, vectors.c.seq, shape.matching, "candidate")
+    away = _distance(tables, vectors, distance)
+    found = select(vectors.c.seq).where(_of_space(tables, vectors, shape.fields), matches.exists())
+    if not shape.fields.are_usual:
+        found, away = found.group_by(vectors.c.seq), func.min(away)
+    return found.order_by(away, vectors.c.seq).limit(number_parameter("nearest"))
 
 
 def _nearest_by_index(
-    tables: Tables, distance: Distance, shape: Shape, index: SpaceIndexShape
+    tables: Tables, distance: Distance, shape: RecallShape, index: SpaceIndexShape
 ) -> Select[Any]:
     vectors = tables.memory_embeddings.alias("indexed")
     # A scalar subquery stays a condition on each row; EXISTS may become a join, which the index could not order.
-    matches = matching_memory(tables, vectors.c.seq, shape, "indexed_memory").scalar_subquery()
-    wanted = func.least(func.greatest(number_parameter("nearest"), number(100)), number(1000))
+    matches = matching_memory(tables, vectors.c.seq, shape.matching, "indexed_memory").scalar_subquery()
+    several = 1 if shape.fields.are_usual else _OF_A_MEMORY
+    wanted = func.least(
+        func.greatest(_times(number_parameter("nearest"), several), number(100)), number(1000)
+    )
     settings = {
         "hnsw.iterative_scan": literal_column("'relaxed_order'"),
         "hnsw.max_scan_tuples": literal_column(f"'{_MOST_SCANNED}'"),
@@ -167,28 +177,64 @@ def _nearest_by_index(
         .where(
             indexed_rows(tables, vectors, index),
             vectors.c.namespace == text_parameter("namespace"),
-            vectors.c.field == CONTENT,
+            _is_embedded_field(vectors, shape.fields),
             readable_space(tables) == literal_column(quote_text(index.space)),
             matches.is_(true()),
         )
         .order_by(indexed_distance(tables, vectors.c.embedding, query, index))
-        .limit(_by_index(index))
+        .limit(_times(_by_index(index), several))
     )
 
 
-def _of_space(tables: Tables, vectors: FromClause) -> ColumnElement[bool]:
+def _times(value: ColumnElement[int], factor: int) -> ColumnElement[int]:
+    return value if factor == 1 else value * number(factor)
+
+
+def _of_space(tables: Tables, vectors: FromClause, fields: EmbeddedFields) -> ColumnElement[bool]:
     return and_(
         vectors.c.namespace == text_parameter("namespace"),
         vectors.c.space == readable_space(tables),
-        vectors.c.field == CONTENT,
+        _is_embedded_field(vectors, fields),
         vectors.c.embedding.is_not(None),
     )
 
 
-def similarities(tables: Tables, found: CTE, distance: Distance, *, by_rank: bool) -> CTE:
+def _is_embedded_field(vectors: FromClause, fields: EmbeddedFields) -> ColumnElement[bool]:
+    """Say that a vector is of one of the fields; where others embed more, theirs are in the same space."""
+    whole: list[ColumnElement[str]] = [CONTENT] if fields.content else []
+    whole += [_constant(path.head) for path in fields.paths if not path.each]
+    conditions = [vectors.c.field == name for name in whole]
+    for path in fields.paths:
+        if path.each:
+            end = f"]{path.tail}"
+            conditions.append(
+                and_(
+                    func.starts_with(vectors.c.field, _constant(f"{path.head}[")),
+                    func.right(vectors.c.field, number(len(end))) == _constant(end),
+                )
+            )
+    return or_(*conditions)
+
+
+def nearest_field(
+    tables: Tables, memories: FromClause, shape: RecallShape, distance: Distance
+) -> ColumnElement[str]:
+    """Return the field of a memory whose vector is nearest to the query's, null if it has none."""
+    vectors = tables.memory_embeddings.alias("of_field")
+    return (
+        select(vectors.c.field)
+        .where(_of_space(tables, vectors, shape.fields), vectors.c.seq == memories.c.seq)
+        .order_by(_distance(tables, vectors, distance), vectors.c.field.collate("C"))
+        .limit(number(1))
+        .correlate(memories)
+        .scalar_subquery()
+    )
+
+
+def similarities(tables: Tables, found: CTE, shape: RecallShape, distance: Distance) -> CTE:
     """Return, for each memory found, the mean of its similarity and that of its neighbours in the thread.
 
-    ``by_rank``, it is what the rank of this similarity is worth.
+    That of a memory is its best over the fields. ``by_rank``, it is what the rank of the mean is worth.
     """
     near = _neighbours(found)
     vectors = tables.memory_embeddings.alias("v")
@@ -198,12 +244,14 @@ def similarities(tables: Tables, found: CTE, distance: Distance, *, by_rank: boo
         joined = memories.join(
             vectors, and_(vectors.c.namespace == memories.c.namespace, vectors.c.seq == memories.c.seq)
         )
-        similarity = _similarity(_distance(tables, vectors, distance), distance).label("similarity")
-        return (
-            select(similarity)
+        similarity = _similarity(_distance(tables, vectors, distance), distance)
+        several = not shape.fields.are_usual
+        found_one = (
+            select((func.max(similarity) if several else similarity).label("similarity"))
             .select_from(joined)
-            .where(seen(memories), _of_space(tables, vectors), *conditions)
+            .where(seen(memories), _of_space(tables, vectors, shape.fields), *conditions)
         )
+        return found_one.group_by(memories.c.seq) if several else found_one
 
     one = union_all(
         looked_up(itself, near.c.step == number(0), itself.c.seq == near.c.seq),
@@ -223,7 +271,9 @@ def similarities(tables: Tables, found: CTE, distance: Distance, *, by_rank: boo
         .group_by(near.c.seq)
         .subquery("mean")
     )
-    worth = of_rank(func.rank().over(order_by=mean.c.similarity.desc())) if by_rank else mean.c.similarity
+    worth = (
+        of_rank(func.rank().over(order_by=mean.c.similarity.desc())) if shape.by_rank else mean.c.similarity
+    )
     return select(mean.c.seq, worth.label("similarity")).cte("similar")
 
 

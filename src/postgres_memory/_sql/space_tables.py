@@ -10,6 +10,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -57,6 +58,9 @@ def memory_embeddings(metadata: MetaData, memories: Table, spaces: Table, extens
     The number comes before the space in its key, so that deleting a memory finds its embeddings. An embedding is NULL
     where its memory's content changed and nobody embedded the new one: INSERT … ON CONFLICT can put a NULL over a row
     that its statement cannot see yet, where a DELETE would leave it, a vector of another content.
+
+    A memory may have several, each of a field: '' is the content, every other one is named by its path, as
+    ``metadata.facts[2]``. Of those ``digest`` is the SHA-256 of the text, since a path does not say which one it was.
     """
     return Table(
         "memory_embeddings",
@@ -66,6 +70,7 @@ def memory_embeddings(metadata: MetaData, memories: Table, spaces: Table, extens
         Column("field", Text, nullable=False, server_default=text("''")),
         Column("seq", BigInteger, nullable=False),
         Column("embedding", QualifiedVector(None, extension_schema)),
+        Column("digest", LargeBinary),
         PrimaryKeyConstraint("namespace", "seq", "space", "field", name="memory_embeddings_pkey"),
         ForeignKeyConstraint(
             ["namespace", "seq"],

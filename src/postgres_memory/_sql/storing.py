@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Delete, Insert, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
+from .embedded_fields import embedded_fields
 from .embeddings import embedded_new
 from .known_words import forget_known_words
 from .locking import doomed
@@ -14,8 +15,8 @@ from .repeating import repeatable
 from .schema import Tables
 
 
-def store_memory(tables: Tables, embedded: bool) -> Insert:
-    """Insert one memory and what it is ranked by, in one statement; if ``embedded``, a vector as well."""
+def store_memory(tables: Tables, embedded: bool, fielded: bool = False) -> Insert:
+    """Insert one memory and what it is ranked by, in one statement; if ``embedded`` or ``fielded``, vectors as well."""
     thread = text_parameter("thread_id")
     stored = (
         insert(tables.memories)
@@ -40,7 +41,10 @@ def store_memory(tables: Tables, embedded: bool) -> Insert:
         )
         .add_cte(stored)
     )
-    return statement.add_cte(embedded_new(tables, stored)) if embedded else statement
+    beside = [embedded_new(tables, stored)] if embedded else []
+    if fielded:
+        beside.append(embedded_fields(tables, stored))
+    return statement.add_cte(*beside)
 
 
 @repeatable

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
+from .embedded_fields import outdated_taken_away
 from .embeddings import embedded_again
 from .keys import content_key, holds_content
 from .parameters import json_parameter, text_parameter, texts_parameter, time_parameter
@@ -174,14 +175,16 @@ def read_messages(tables: Tables) -> Select[Any]:
 def import_memories(tables: Tables, update_existing: bool) -> Select[Any]:
     """Insert memories past or over what is there; return id and number in the insertion order of those written.
 
-    ``now`` is what an updated memory gets as its time of update. What was embedded of its old content is taken away.
+    ``now`` is what an updated memory gets as its time of update. What was embedded of its old texts is taken away.
     """
     given = _given_memories()
     stored = _stored(tables, given, update_existing)
     hashed = _hashed(tables, stored, given, update_existing)
     accessed = _accessed(tables, stored, given, update_existing)
     statement = select(stored.c.id, stored.c.seq).add_cte(hashed, accessed)
-    return statement.add_cte(embedded_again(tables, stored)) if update_existing else statement
+    if not update_existing:
+        return statement
+    return statement.add_cte(embedded_again(tables, stored), outdated_taken_away(tables, stored))
 
 
 def _recordset(parameter: str, columns: dict[str, TypeEngine[Any]]) -> TableValuedAlias:
@@ -221,7 +224,7 @@ def _stored(tables: Tables, given: CTE, update_existing: bool) -> CTE:
         )
     else:
         statement = statement.on_conflict_do_nothing()
-    names = ("namespace", "id", "seq", "status", "expires_at")
+    names = ["namespace", "id", "seq", "status", "expires_at", *(["metadata"] if update_existing else [])]
     return statement.returning(*(memories.c[name] for name in names)).cte("stored")
 
 

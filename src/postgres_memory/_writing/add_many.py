@@ -17,7 +17,7 @@ from ..errors import InvalidValueError
 from .adding import Dedupe, OnConflict
 from .batches import over, store_batch, take_numbers
 from .deciding import BatchRefusedError
-from .embedding import vectors_of
+from .embedding import embed_batch
 from .preparing import Batch, prepare
 from .reading import read_batches
 
@@ -68,7 +68,7 @@ async def add_many(
     try:
         async for start, given in read_batches(items, batch_size):
             batch = await asyncio.to_thread(prepare, context, start, given, deduped=dedupe is not None)
-            batch.vectors, batch.contents = await vectors_of(context, batch.contents), []
+            await embed_batch(context, batch)
             await loading.write(batch)
         await loading.end()
     except Exception as error:

@@ -25,12 +25,14 @@ from ..errors import (
 from ..ids import new_id
 from ..records import MemoryRecord, MemoryRelation, MemoryRelationType, MemoryType
 from .deduping import ATTEMPTS, changing, make_way, unless_held
-from .embedding import vector_of
+from .embedding import embedded
 from .payload import payload_digest
 from .thread import thread_of
 
 if TYPE_CHECKING:
     from asyncpg import Record
+
+    from .._sql.adding import Beside
 
 OnConflict = Literal["error", "ignore", "update"]
 Dedupe = Literal["content"]
@@ -217,14 +219,12 @@ class Prepared:
     parameters: dict[str, Any]
 
     @property
-    def embedded(self) -> bool:
-        """Whether the parameters hold a vector beside the hash embedding."""
-        return self.parameters["vector"] is not None
+    def beside(self) -> Beside:
+        """What is written beside the memory and its hash embedding."""
+        from .._sql.adding import Beside
 
-    @property
-    def beside(self) -> tuple[bool, bool]:
-        """What is written beside the memory and its hash embedding: relations, a vector."""
-        return bool(self.record.relations), self.embedded
+        given = (self.parameters[name] is not None for name in ("vector", "fields"))
+        return Beside(bool(self.record.relations), *given)
 
     def as_stored(self, row: Record) -> MemoryRecord:
         """Return the record with what the server set."""
@@ -246,7 +246,9 @@ async def prepare(context: Context, addition: Addition) -> Prepared:
     embedding = tuple(normalize(counts))
     if record.embedding is not None and record.embedding != embedding:
         raise InvalidValueError("embedding", "is not the hash embedding of the content; leave it out")
-    parameters = _parameters(context, addition, counts) | await vector_of(context, record.content)
+    parameters = _parameters(context, addition, counts) | await embedded(
+        context, record.content, record.metadata
+    )
     return Prepared(replace(record, embedding=embedding), parameters)
 
 
@@ -322,7 +324,7 @@ async def _insert_whole(context: Context, addition: Addition, prepared: Prepared
     from .._sql.adding import add_memory
 
     on_conflict = "update" if addition.on_conflict == "update" else "nothing"
-    shape = (on_conflict, *prepared.beside, not addition.shows_itself)
+    shape = (on_conflict, prepared.beside, not addition.shows_itself)
     if addition.shows_itself:
         return (await context.fetch(add_memory, prepared.parameters, *shape, repeatable=True))[0]
     rows = await context.once(add_memory, prepared.parameters, *shape)
@@ -333,9 +335,9 @@ async def _insert_apart(inside: Context, prepared: Prepared) -> Record:
     """Insert as a principal: two statements, in a transaction, which leaves the token."""
     from .._sql.adding import add_beside, add_memory
 
-    (row,) = await inside.fetch(add_memory, prepared.parameters, "alone", *prepared.beside, False)
+    (row,) = await inside.fetch(add_memory, prepared.parameters, "alone", prepared.beside, False)
     if row["version"] is not None:
-        await inside.fetch(add_beside, prepared.parameters, *prepared.beside)
+        await inside.fetch(add_beside, prepared.parameters, prepared.beside)
     return row
 
 

@@ -126,13 +126,13 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
         await context.copy("memories", _WHOLE_COLUMNS, memories)
         await context.copy("memory_hash_embeddings", _DATED_HASH_COLUMNS, hashes)
 
-    if batch.vectors is not None:
+    if batch.vectors is not None or batch.text_vectors:
         await _copy_vectors(context, batch, new, numbers.seqs)
 
 
 async def _insert(context: Context, batch: Batch, decision: Decision) -> None:
     """Insert what policies keep from being copied. The items of a principal are all whole."""
-    from .._sql.inserting import insert_hashes, insert_memories, insert_vectors
+    from .._sql.inserting import insert_fields, insert_hashes, insert_memories, insert_vectors
 
     now = (await _allocate(context, 0)).now
     keys = {position: batch.keys[position] for position in decision.new if position in batch.keys}
@@ -142,19 +142,31 @@ async def _insert(context: Context, batch: Batch, decision: Decision) -> None:
     await context.fetch(insert_hashes, parameters)
     if batch.vectors is not None:
         await context.fetch(insert_vectors, parameters | space_of(context, batch.vectors))
+    if batch.text_vectors:
+        await context.fetch(insert_fields, parameters | space_of(context, batch.vectors))
 
 
 async def _copy_vectors(context: Context, batch: Batch, new: Sequence[int], numbers: list[int]) -> None:
     """COPY the vectors of new memories. If their space was dropped meanwhile, they wait to be embedded again."""
+    from .._sql.embedded_fields import FIELD_COLUMNS
     from .._sql.embeddings import COLUMNS
     from .._sql.spaces import hold_space
 
-    assert batch.vectors is not None
     given = space_of(context, batch.vectors)
-    if await context.fetch(hold_space, given | {"namespace": context.namespace}):
+    if not await context.fetch(hold_space, given | {"namespace": context.namespace}):
+        return
+    namespace, space = context.namespace, given["space"]
+    if batch.vectors is not None:
         vectors = batch.vectors if len(new) == batch.size else batch.vectors[list(new)]
-        rows = copy.vector_rows(context.namespace, given["space"], numbers, vectors)
+        rows = copy.vector_rows(namespace, space, numbers, vectors)
         await context.copy("memory_embeddings", COLUMNS, copy.document([rows]))
+    fields = [
+        copy.field_vector_row(namespace, space, seq, *one)
+        for position, seq in zip(new, numbers, strict=True)
+        for one in batch.text_vectors.get(position, ())
+    ]
+    if fields:
+        await context.copy("memory_embeddings", FIELD_COLUMNS, copy.document(fields))
 
 
 async def take_numbers(context: Context, batch: Batch) -> None:
@@ -256,7 +268,8 @@ async def _update(context: Context, batch: Batch, decision: Decision) -> None:
     parameters = {"namespace": context.namespace} | space_of(context, batch.vectors)
     if decision.released:
         await context.fetch(release_keys, parameters | {"ids": decision.released})
-    await context.fetch(update_rows, parameters | {"rows": f"[{','.join(rows)}]"})
+    fielded = bool(batch.text_vectors)
+    await context.fetch(update_rows, parameters | {"rows": f"[{','.join(rows)}]"}, fielded)
 
 
 def _json_row(context: Context, batch: Batch, keys: Mapping[int, bytes], position: int, now: datetime) -> str:
@@ -271,6 +284,10 @@ def _json_row(context: Context, batch: Batch, keys: Mapping[int, bytes], positio
         "status": record.status.value,
         "created_at": record.created_at.isoformat() if item.dated else None,
         "embedding": None if vectors is None else vectors[position].tolist(),
+        "fields": [
+            {"field": one.name, "digest": one.digest.hex(), "embedding": one.vector.tolist()}
+            for one in batch.text_vectors.get(position, ())
+        ],
         "counts": batch.counts[position].tolist(),
         "id": record.id,
         "content": record.content,

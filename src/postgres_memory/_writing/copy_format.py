@@ -161,6 +161,16 @@ def vector_rows(namespace: str, space: str, seqs: Sequence[int], vectors: NDArra
     return rows.tobytes()
 
 
+def field_vector_row(
+    namespace: str, space: str, seq: int, field: str, digest: bytes, vector: NDArray[float32]
+) -> bytes:
+    """Return a whole row of (namespace, space, field, seq, embedding, digest)."""
+    dimensions = len(vector)
+    head = columns(6) + text(namespace) + text(space) + text(field) + bigint(seq)
+    size = _int32(4 + 4 * dimensions) + _int16(dimensions) + _int16(0)
+    return head + size + vector.astype(">f4").tobytes() + bytea(digest)
+
+
 def document(rows: Iterable[bytes]) -> bytes:
     """Return a whole COPY input."""
     return b"".join((HEADER, *rows, TRAILER))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..embedding.vectors import Vectors
+    from .embedding import FieldVector
 
 _ID_LENGTH = 36
 #: Items prepared before the event loop gets its turn; it would wait 5 ms for the interpreter's lock.
@@ -49,7 +50,8 @@ class Batch:
     An item of content and metadata alone is in ``simple``: its position, and the end of its row as COPY takes it.
     Every other one is in ``whole``. What belongs to an item is found by its position. ``numbers`` are those of the
     insertion order, with what else the database says of the rows, if they were taken beforehand. ``contents`` are kept
-    until they are embedded, and ``vectors`` are what came of it.
+    until they are embedded, and ``vectors`` are what came of it; ``texts`` are strings of the metadata that are
+    embedded as well, by position and field, and ``text_vectors`` what came of them.
     """
 
     start: int
@@ -62,6 +64,8 @@ class Batch:
     counts: NDArray[int64] | None = None
     contents: list[str] = field(default_factory=list)
     vectors: Vectors | None = None
+    texts: dict[int, dict[str, str]] = field(default_factory=dict)
+    text_vectors: dict[int, list[FieldVector]] = field(default_factory=dict)
     numbers: Numbers | None = None
     failures: list[tuple[int, str]] = field(default_factory=list)
 
@@ -96,6 +100,8 @@ def prepare(context: Context, start: int, given: list[object], *, deduped: bool)
         _check_embeddings(batch)
     if not batch.failures and context.embedder is not None:
         batch.contents = contents
+    else:
+        batch.texts.clear()
     return batch
 
 
@@ -108,7 +114,7 @@ def _prepare_item(context: Context, batch: Batch, position: int, item: object) -
     if isinstance(item, dict):  # before the look at Mapping, which takes ten times as long
         return _prepare_fields(context, batch, position, item)
     if isinstance(item, MemoryRecord):
-        return _prepare_whole(batch, position, addition_of(context, item, {}))
+        return _prepare_whole(context, batch, position, addition_of(context, item, {}))
     if isinstance(item, Mapping):
         return _prepare_fields(context, batch, position, item)
     raise InvalidTypeError("item", f"must be a str, a dict or a MemoryRecord, not {kind_of(item)}")
@@ -123,12 +129,14 @@ def _prepare_fields(context: Context, batch: Batch, position: int, item: Mapping
     fields: dict[str, Any] = {str(name): value for name, value in item.items()}
     content = fields.pop("content")
     derived_from = fields.pop("derived_from", ())
-    return _prepare_whole(batch, position, addition_of(context, content, fields, derived_from=derived_from))
+    whole = addition_of(context, content, fields, derived_from=derived_from)
+    return _prepare_whole(context, batch, position, whole)
 
 
 def _prepare_simple(context: Context, batch: Batch, position: int, content: Any, metadata: Any) -> str:
     checked = check_content(content, max_bytes=context.limits.content_bytes)
     end = copy.content_and_metadata(checked, encode_metadata(metadata))
+    _take_texts(context, batch, position, metadata)
     if batch.deduped:
         batch.keys[position] = key = content_key(context.owner, checked)
         end += copy.bytea(key)
@@ -136,11 +144,19 @@ def _prepare_simple(context: Context, batch: Batch, position: int, content: Any,
     return checked
 
 
-def _prepare_whole(batch: Batch, position: int, item: Addition) -> str:
+def _prepare_whole(context: Context, batch: Batch, position: int, item: Addition) -> str:
     batch.whole[position] = item
+    _take_texts(context, batch, position, item.record.metadata)
     if batch.deduped:
         batch.keys[position] = key_of(item)
     return item.record.content
+
+
+def _take_texts(context: Context, batch: Batch, position: int, metadata: Mapping[str, Any] | None) -> None:
+    if context.fields.paths and context.embedder is not None:
+        texts = context.fields.strings(metadata)
+        if texts:
+            batch.texts[position] = texts
 
 
 def key_of(item: Addition) -> bytes:

@@ -11,7 +11,7 @@ from ..embedding.counting import counts_of
 from ..errors import DatabaseError
 from ..ids import new_id
 from .adding import add, addition_of, prepare
-from .embedding import vector_of
+from .embedding import embedded
 from .thread import thread_of
 
 _UNIQUE_VIOLATION = "23505"
@@ -31,7 +31,7 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
     text = check_content(content, max_bytes=context.limits.content_bytes)
     encoded = encode_metadata(metadata)
     thread = thread_of(context, metadata)
-    vector = await vector_of(context, text)
+    vectors = await embedded(context, text, metadata)
     parameters = {
         "namespace": context.namespace,
         "id": new_id(),
@@ -39,10 +39,10 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
         "metadata": encoded,
         "thread_id": thread,
         "counts": await counts_of(text),
-    } | vector
-    embedded = vector["vector"] is not None
+    } | vectors
+    shape = (vectors["vector"] is not None, vectors["fields"] is not None)
     try:
-        await context.fetch(store_memory, parameters, embedded, repeatable=True)
+        await context.fetch(store_memory, parameters, *shape, repeatable=True)
     except DatabaseError as error:
         # The id is of our making: it was stored by this very call, and the answer was lost.
         if error.sqlstate != _UNIQUE_VIOLATION:

@@ -37,16 +37,16 @@ async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecor
     parameters = new.parameters | {"old_id": old_id}
 
     async def write_apart(inside: Context) -> list[Record] | Written:
-        rows = await inside.once(supersede_memory, parameters, *new.beside, True)
+        rows = await inside.once(supersede_memory, parameters, new.beside, True)
         if not isinstance(rows, Written) and rows[0]["version"] is not None:
-            await inside.fetch(add_beside, parameters, *new.beside)
+            await inside.fetch(add_beside, parameters, new.beside)
         return rows
 
     try:
         if context.principal is not None:
             rows = await context.retried(write_apart)
         else:
-            rows = await context.once(supersede_memory, parameters, *new.beside)
+            rows = await context.once(supersede_memory, parameters, new.beside)
     except DatabaseError as error:
         if error.sqlstate != _FOREIGN_KEY_VIOLATION:
             raise

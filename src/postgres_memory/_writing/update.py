@@ -22,7 +22,7 @@ from ..errors import (
 from ..records import MemoryPermissions, MemoryRecord, MemoryType
 from .adding import owner_of_principals
 from .deduping import ATTEMPTS, changing, make_way, unless_held
-from .embedding import NO_VECTOR, vector_of
+from .embedding import NO_VECTOR, embedded
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -50,10 +50,10 @@ async def update(
     if "owner" in columns and context.principal is not None:
         columns["owner"] = owner_of_principals(context, columns["owner"])
     counts = await counts_of(columns["content"]) if "content" in columns else None
-    vector = await vector_of(context, columns["content"]) if "content" in columns else NO_VECTOR
+    vectors = await _vectors(context, id, columns.get("content"), changes.get("metadata"), metadata_mode)
     parameters = (
         columns
-        | vector
+        | vectors
         | {
             "namespace": context.namespace,
             "id": id,
@@ -79,6 +79,22 @@ async def update(
     if context.principal is not None and "owner" in columns:
         record = replace(record, permissions=MemoryPermissions(*(columns[name] for name in _ACCESS)))
     return record if counts is None else replace(record, embedding=tuple(normalize(counts)))
+
+
+async def _vectors(
+    context: Context, id: str, content: str | None, metadata: dict[str, Any] | None, metadata_mode: object
+) -> dict[str, Any]:
+    """Embed what changes: a content that is given, and what becomes of the metadata that are there now."""
+    from .._sql.records import get_records
+
+    if context.embedder is None:
+        return NO_VECTOR
+    if metadata is None or not context.fields.paths:
+        return NO_VECTOR if content is None else await embedded(context, content)
+    rows = await context.fetch(get_records, {"namespace": context.namespace, "ids": [id]})
+    before = decode_metadata(rows[0]["metadata"]) if rows else {}
+    after = before | metadata if metadata_mode == "merge" else metadata
+    return await embedded(context, content, after, before)
 
 
 async def _change(
@@ -124,7 +140,8 @@ async def _write(
     from .._sql.changing import KEYED, update_memory
 
     async def write(at: Context) -> Record | Written:
-        shape = (changed, merge_metadata, at.principal is not None)
+        fielded = parameters["fields"] is not None
+        shape = (changed, merge_metadata, at.principal is not None, fielded)
         rows = await at.once(update_memory, parameters, *shape)
         return rows if isinstance(rows, Written) else rows[0]
 
