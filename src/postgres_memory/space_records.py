@@ -20,7 +20,7 @@ class EmbeddingSpace:
 
     The ``active`` space is the one that is complete, but for what waits; a ``filling`` one is not searched; a
     ``retired`` one was active before, and is still searched by objects that have its embedder. ``embedded`` memories
-    have an embedding in it, ``pending`` ones have none.
+    have an embedding in it of each field that the object embeds and they have, ``pending`` ones lack one.
     """
 
     name: str
@@ -53,10 +53,11 @@ class EmbedFailure:
 
 @dataclass(frozen=True, slots=True)
 class EmbedResult:
-    """What became of the memories that had no embedding in ``space``.
+    """What became of the memories that had no embedding in ``space``, or not of all their fields.
 
     ``embedded`` have one now. ``changed`` were changed, deleted or embedded by others before theirs could be written.
-    ``failures`` were refused by the embedder; ``failed`` says why, of the first 1,000. ``pending`` have none.
+    Of ``failures`` a text was refused by the embedder; ``failed`` says why, of the first 1,000 texts. ``pending`` still
+    lack one.
     """
 
     space: str

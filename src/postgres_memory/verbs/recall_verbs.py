@@ -52,8 +52,8 @@ class RecallVerbs:
         ``ranking`` is ``"hybrid"`` (words and, if this object has an embedder, vectors), ``"lexical"``, ``"hash"`` or a
         `Ranking`. Without a filter only the most promising places are looked at closely; ``exact=True`` looks at all.
         ``as_of`` is the instant at which expiry and recency are judged, by default now. ``explain=True`` gives each hit
-        the parts of its score. What was left out, such as vectors when the embedder fails, is said in the ``plan`` of
-        what is returned.
+        the parts of its score, and its nearest field where this object embeds several. What was left out, such as
+        vectors when the embedder fails, is said in the ``plan`` of what is returned.
 
         ``reranker`` is an async callable that gets the query and a list of contents and returns a score for each; the
         first 40 hits, or four times ``limit``, come before it, and its scores count from then on, for ``min_score``

@@ -129,8 +129,9 @@ class RecordVerbs:
         """Change fields of one memory and return it as it is then; its version goes up by one.
 
         With ``expected_version`` it is changed only if it is at that version, else VersionConflictError tells both.
-        A new content is embedded anew. ``metadata`` goes with ``metadata_mode``: ``"merge"`` adds its top-level keys to
-        those there are, and what comes of it is held to the same limit, ``"replace"`` sets it as a whole.
+        A new content is embedded anew, and so is each embedded field of the metadata whose text changes. ``metadata``
+        goes with ``metadata_mode``: ``"merge"`` adds its top-level keys to those there are, and what comes of it is
+        held to the same limit, ``"replace"`` sets it as a whole.
 
         Raises NotFoundError, ConflictError if the memory is deduped and another deduped one, which the error names in
         ``id``, has the content it would have (also when an expired one is revived by its ``expires_at``), or

@@ -38,11 +38,12 @@ class SpaceVerbs:
         """Embed memories that have no embedding in the active space, at most ``limit``; say what became of them.
 
         These are memories that were stored while the embedder failed, in a transaction of the caller's, by an import of
-        an export, by objects without an embedder, or before there was one. They are embedded by this object's embedder
-        in batches of ``batch_size``, in insertion order; no connection is held meanwhile. Others may write, delete and
-        embed at the same time: a memory whose content changed under way is embedded as it is then. A text that the
-        embedder refuses is left out and reported. ``progress`` is called with the number of memories handled and how
-        many there were; it may be async.
+        an export, by objects without an embedder, or before there was one; and those that lack one of a field that this
+        object embeds, which they are given and nothing else. They are embedded by this object's embedder in batches of
+        ``batch_size``, in insertion order; no connection is held meanwhile. Others may write, delete and embed at the
+        same time: a memory whose texts changed under way is embedded as it is then. A text that the embedder refuses is
+        left out and reported. ``progress`` is called with the number of memories handled and how many there were; it
+        may be async.
 
         Raises UsageError without an embedder, if the active space is another embedder's, or inside a transaction;
         EmbedderError if the embedder fails whatever it is given, InvalidEmbeddingError if it always returns what cannot
