@@ -113,6 +113,10 @@ class Database(Generic[OpenedT]):
             return await self._open(opening)
         return self._opened
 
+    def find_direct_dsn(self) -> Dsn | None:
+        """Return the way to the server past a pooler, if one is known."""
+        return self._find_direct_dsn()
+
     def refuse_if_closed(self) -> None:
         """Raise ClosedError after `close`."""
         if self._closed:

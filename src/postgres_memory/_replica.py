@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -46,13 +47,30 @@ SELECT (CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_rep
 """
 
 
+#: What is not asked for each read.
+_STATE = """
+SELECT pg_catalog.pg_is_in_recovery() AS standby,
+    CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_is_wal_replay_paused() ELSE false END AS paused
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """Whether it is a ``standby``, how far it is behind the primary, and whether its replay is ``paused``."""
+
+    standby: bool
+    behind_bytes: int
+    behind_seconds: float
+    paused: bool
+
+
 class Replica:
     """The servers behind a second DSN, at most ``max_lag`` seconds behind."""
 
     def __init__(self, database: Database[Any], primary: Database[Any], max_lag: float) -> None:
         self._database = database
         self._primary = primary
-        self._max_lag = max_lag
+        self.max_lag = max_lag
         self._writes = 0
         self._known_writes = 0
         self._needed = 0
@@ -105,7 +123,15 @@ class Replica:
             return False
         row = await _translated(connection.fetchrow, _POSITION)
         self._positions[server] = (row[0], now)
-        return row[0] < needed or (row[1] or 0.0) > self._max_lag
+        return row[0] < needed or (row[1] or 0.0) > self.max_lag
+
+    async def state(self, primary: Connection) -> ReplicaState:
+        """Look at one of the replicas, and at the primary on a connection that the caller has."""
+        written = await _translated(primary.fetchval, _WRITTEN)
+        async with self._database.acquired("the state of a replica") as connection:
+            position, seconds = await _translated(connection.fetchrow, _POSITION)
+            standby, paused = await _translated(connection.fetchrow, _STATE)
+        return ReplicaState(standby, max(0, written - position), seconds or 0.0, paused)
 
     async def close(self) -> None:
         """Close the connections to replicas."""

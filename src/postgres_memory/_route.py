@@ -74,19 +74,8 @@ class _Route:
         The server does not, where the pooler gives it names of its own, and those do that prepare again what another
         server connection lacks.
         """
-        name = f"postgres_memory_{uuid4().hex}"
         async with connection.transaction():  # holds one server connection
-            asking = await connection.prepare(
-                f"SELECT {_IS_DIRECT} AS direct, "
-                f"EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE name = '{name}') AS passed_on",
-                name=name,
-            )
-            row = await asking.fetchrow(connection.get_server_pid())
-            assert row is not None
-            if row["passed_on"]:
-                await connection.execute(f"DEALLOCATE {name}")  # it would stay behind in a pooler
-        self.direct = row["direct"]
-        self.keeps_statements = row["direct"] or not row["passed_on"]
+            self.direct, self.keeps_statements = await found_out(connection)
         self.known = True
 
     async def _learn_types(self, connection: Connection) -> None:
@@ -122,6 +111,28 @@ async def connect(dsn: Dsn, *, timeout: float | None = None) -> asyncpg.Connecti
     connection = await Hosts(dsn.value).connect(statement_cache_size=0, timeout=timeout or CONNECTING)
     _keep_alive(connection)
     return connection
+
+
+async def found_out(connection: Connection) -> tuple[bool, bool]:
+    """Say of a connection in a transaction whether it is direct, and whether prepared statements last on it."""
+    name = f"postgres_memory_{uuid4().hex}"
+    asking = await connection.prepare(
+        f"SELECT {_IS_DIRECT} AS direct, "
+        f"EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE name = '{name}') AS passed_on",
+        name=name,
+    )
+    row = await asking.fetchrow(connection.get_server_pid())
+    assert row is not None
+    if row["passed_on"]:
+        await connection.execute(f"DEALLOCATE {name}")  # it would stay behind in a pooler
+    return row["direct"], row["direct"] or not row["passed_on"]
+
+
+def keeps_prepared(connection: Connection) -> bool:
+    """Say whether the driver keeps statements prepared on a connection, as it does unless told otherwise."""
+    # Private to asyncpg, and looked at gently: without it, a pool that somebody else made is trusted.
+    configured = getattr(getattr(connection, "_con", connection), "_config", None)
+    return bool(getattr(configured, "statement_cache_size", 0))
 
 
 async def is_direct(connection: Connection) -> bool:

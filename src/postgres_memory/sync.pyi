@@ -19,6 +19,7 @@ from ._writing.adding import Dedupe, OnConflict
 from ._writing.purge import Purged
 from ._writing.update import MetadataMode
 from .bulk_records import BulkResult, Erased, ExportResult, ImportResult
+from .doctor_records import Diagnosis, Stats
 from .embedding.accepting import AnyEmbedder
 from .embedding.protocol import Distance
 from .filters import Filter
@@ -211,6 +212,8 @@ class _SpaceVerbs:
     def drop_index(self, space: str) -> bool: ...
 
 class _OperationVerbs:
+    def doctor(self, *, repair: bool = False) -> Diagnosis: ...
+    def stats(self, *, all_namespaces: bool = False, days: int = 30) -> Stats: ...
     def verify(
         self,
         *,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opening:
+class Opening:
     """How opening went: which schema it is, if that could be told, and what was wrong."""
 
     schema: str | None
@@ -29,7 +29,7 @@ class _Opening:
 
 async def health(context: Context) -> Health:
     """Open if that works, then ask the server; a schema that cannot be used is a finding, not an error."""
-    opening = await _open(context)
+    opening = await try_to_open(context)
     counts = context.database.pool_counts()
     turn = nullcontext() if context.scope is None else context.scope.entered()
     async with turn, context.database.unchecked(context.connection) as connection:
@@ -58,16 +58,17 @@ async def health(context: Context) -> Health:
     )
 
 
-async def _open(context: Context) -> _Opening:
+async def try_to_open(context: Context) -> Opening:
+    """Open, unless the database cannot be used as it is; raise only where it does not answer."""
     try:
         catalog = await context.database.opened()
     except SchemaError as error:
-        return _Opening(error.schema, str(error))
+        return Opening(error.schema, str(error))
     except (DatabaseUnavailableError, DatabaseTimeoutError):
         raise
     except DatabaseError as error:  # such as a role that may not use the schema
-        return _Opening(None, str(error))
-    return _Opening(catalog.tables.schema)
+        return Opening(None, str(error))
+    return Opening(catalog.tables.schema)
 
 
 async def _facts(connection: Connection, schema: str | None) -> Record:
@@ -85,7 +86,7 @@ async def _revision(connection: Connection, schema: str | None) -> str | None:
     return revision
 
 
-def _problems(facts: Record, opening: _Opening) -> tuple[str, ...]:
+def _problems(facts: Record, opening: Opening) -> tuple[str, ...]:
     found = [] if opening.problem is None else [opening.problem]
     if facts["server_number"] < MINIMUM_SERVER:
         found.append(f"PostgreSQL {MINIMUM_SERVER // 10000} or newer is needed")

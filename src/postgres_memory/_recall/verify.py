@@ -63,20 +63,20 @@ async def verify(
 ) -> Verification:
     """Walk the memories in batches and compare."""
     check_positive(batch_size, "batch_size")
-    problem = await _md5_problem(context)
+    problem = await md5_problem(context)
     total = await _count(context, all_namespaces=all_namespaces)
     checked = 0
     differences: list[Difference] = []
     async for rows in _batches(
         context, all_namespaces=all_namespaces, batch_size=batch_size, sql=problem is None
     ):
-        differences += await asyncio.to_thread(_differences, rows)
+        differences += await asyncio.to_thread(differences_among, rows)
         checked += len(rows)
         await tell(progress, checked, max(checked, total))
     return Verification(checked, tuple(differences), sql_checked=problem is None, problem=problem)
 
 
-async def _md5_problem(context: Context) -> str | None:
+async def md5_problem(context: Context) -> str | None:
     """Return the server's words where it refuses MD5, as in FIPS mode, and None where it computes it."""
     from .._sql.verifying import probe_md5
 
@@ -116,7 +116,8 @@ async def _batches(
         after_namespace, after_seq = rows[-1]["namespace"], rows[-1]["seq"]
 
 
-def _differences(rows: list[Record]) -> list[Difference]:
+def differences_among(rows: list[Record]) -> list[Difference]:
+    """Return what differs among rows of memories with their stored embeddings, and what the server computed."""
     counts = hash_counts_many([row["content"] for row in rows]).tolist()
     found = (_difference(row, python) for row, python in zip(rows, counts, strict=True))
     return [difference for difference in found if difference is not None]

@@ -7,6 +7,7 @@ both conditions and the expression with constants: PostgreSQL does not match a p
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
@@ -38,6 +39,7 @@ IndexType = Literal["vector", "halfvec", "bit"]
 #: How many dimensions HNSW takes of each type.
 MOST_DIMENSIONS: dict[IndexType, int] = {"vector": 2_000, "halfvec": 4_000, "bit": 64_000}
 OPERATORS: dict[Distance, str] = {"cosine": "<=>", "inner_product": "<#>", "l2": "<->"}
+_INDEX_NAME = re.compile(r"(memory_embeddings_[0-9a-f]{12}_)(\d+)_(?:vector|halfvec|bit)_[0-9a-f]{8}")
 _CLASSES: dict[Distance, str] = {"cosine": "cosine", "inner_product": "ip", "l2": "l2"}
 
 
@@ -93,6 +95,12 @@ def shape_of_index(name: str, space: str, distance: Distance) -> SpaceIndexShape
 
 def _type(kind: str) -> IndexType:
     return next(type_ for type_ in MOST_DIMENSIONS if type_ == kind)
+
+
+def parts_of_index_name(name: str) -> tuple[str, int] | None:
+    """Return how the names of the indexes of its space begin, and its dimensions; None if it is not one of ours."""
+    parts = _INDEX_NAME.fullmatch(name)
+    return None if parts is None else (parts[1], int(parts[2]))
 
 
 def create_space_index(tables: Tables, shape: SpaceIndexShape, m: int, ef_construction: int) -> str:

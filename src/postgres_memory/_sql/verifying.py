@@ -37,14 +37,14 @@ def count_memories(tables: Tables) -> Select[Any]:
     return select(func.count()).select_from(tables.memories).where(_of_namespace(tables))
 
 
-def hashes_with_sql(tables: Tables) -> Select[Any]:
+def hashes_with_sql(tables: Tables, most_bytes: int = _BATCH_BYTES) -> Select[Any]:
     """Return stored counts and what the server computes from the content."""
-    return _hashes(tables, sql=True)
+    return _hashes(tables, most_bytes, sql=True)
 
 
-def hashes_from_python_only(tables: Tables) -> Select[Any]:
+def hashes_from_python_only(tables: Tables, most_bytes: int = _BATCH_BYTES) -> Select[Any]:
     """Return stored counts alone, for a server that refuses MD5."""
-    return _hashes(tables, sql=False)
+    return _hashes(tables, most_bytes, sql=False)
 
 
 def _of_namespace(tables: Tables) -> ColumnElement[bool]:
@@ -52,7 +52,7 @@ def _of_namespace(tables: Tables) -> ColumnElement[bool]:
     return or_(namespace.is_(None), tables.memories.c.namespace == namespace)
 
 
-def _hashes(tables: Tables, *, sql: bool) -> Select[Any]:
+def _hashes(tables: Tables, most_bytes: int, *, sql: bool) -> Select[Any]:
     memories, hashes = tables.memories, tables.memory_hash_embeddings
     order = (memories.c.namespace, memories.c.seq)
     size = func.octet_length(memories.c.content)
@@ -80,7 +80,7 @@ def _hashes(tables: Tables, *, sql: bool) -> Select[Any]:
         batch.c.content,
         cast(hashes.c.embedding, floats).label("stored"),
     ]
-    small = batch.c.bytes_before <= literal_column(str(_BATCH_BYTES))
+    small = batch.c.bytes_before <= literal_column(str(most_bytes))
     if not sql:
         columns += [null().label("sql_counts"), null().label("sql_embedding")]
         query = select(*columns).select_from(batch.outerjoin(hashes, own))

@@ -11,11 +11,13 @@ import typer
 from postgres_memory._version import __version__
 
 from .demo import demo
+from .doctor import DOCTOR_STATUS, doctor
 from .export import export
 from .graph import graph
 from .importing import import_
 from .migrate import migrate
 from .search import search
+from .stats import stats
 from .store import store
 from .verify import verify
 
@@ -59,6 +61,8 @@ app.command("import", epilog=EXIT_STATUS)(import_)
 app.command("export", epilog=EXIT_STATUS)(export)
 app.command("graph", epilog=EXIT_STATUS)(graph)
 app.command("verify", epilog=EXIT_STATUS)(verify)
+app.command("stats", epilog=EXIT_STATUS)(stats)
+app.command("doctor", epilog=DOCTOR_STATUS)(doctor)
 app.command("demo", epilog=EXIT_STATUS)(demo)
 
 

@@ -34,3 +34,4 @@ class Target:
     namespace: str
     schema: str
     debug: bool
+    read_dsn: str | None = field(default=None, repr=False)

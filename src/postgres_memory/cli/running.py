@@ -58,6 +58,7 @@ def session(target: Target, *, state: Callable[[], str] | None = None) -> Iterat
             target.dsn,
             namespace=target.namespace,
             schema=target.schema,
+            read_dsn=target.read_dsn,
             migration_dsn=target.dsn,  # what was said here counts, not what the environment says
         )
         try:

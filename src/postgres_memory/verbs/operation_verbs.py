@@ -1,4 +1,4 @@
-"""Verbs for whoever runs the database: checking what is stored, and leaving no trace of it."""
+"""Verbs for whoever runs the database: checking it and what is stored, its figures, and leaving no trace."""
 
 from __future__ import annotations
 
@@ -10,12 +10,48 @@ if TYPE_CHECKING:
     from .._context import Context
     from .._recall.verify import Verification
     from ..bulk_records import Erased
+    from ..doctor_records import Diagnosis, Stats
 
 
 class OperationVerbs:
-    """`verify` and `erase`."""
+    """`doctor`, `stats`, `verify` and `erase`."""
 
     _context: Context
+
+    async def doctor(self, *, repair: bool = False) -> Diagnosis:
+        """Examine the server, the schema, its indexes and tables, the connections to it, and what is stored.
+
+        Every check says what it saw, and where that is not as it should be, how bad it is and exactly what puts it
+        right; see Finding. Checks read catalogs and samples of a bounded size, write nothing, and take no lock but what
+        any reader takes; each statement ends after 5 seconds, and waits 1 second for who changes a table. What the
+        login may not see, or not in time, is a finding that says it could not be checked. Memories and embeddings are
+        looked at in this namespace, everything else in the whole schema.
+
+        ``repair=True`` then puts indexes right beside readers and writers: those that are not valid are rebuilt or
+        dropped, and those that are missing are made, unless they belong to a constraint. It waits as `create_index`
+        does, and examines again. What it ran, and what failed, is in ``repairs``.
+
+        Raises DatabaseUnavailableError or DatabaseTimeoutError if there is no answer, UsageError inside a transaction,
+        and with ``repair`` ConfigurationError behind a pooler where no migration_dsn leads past it.
+        """
+        self._context.refuse_principal("doctor()")
+        from .._doctor.doctor import doctor
+
+        return await doctor(self._context, repair=repair)
+
+    async def stats(self, *, all_namespaces: bool = False, days: int = 30) -> Stats:
+        """Return how many memories there are, by type and status and by day of creation, and how large everything is.
+
+        Memories are counted in this namespace, or in all of them, which takes time with their number. Sizes are in
+        bytes, of the whole schema, and the rows of tables are the estimates of the statistics. ``days`` is how many
+        days of growth are shown, today being the last (UTC).
+
+        Raises InvalidTypeError or InvalidValueError if ``days`` is not a positive number.
+        """
+        self._context.refuse_principal("stats()")
+        from .._doctor.stats import stats
+
+        return await stats(self._context, all_namespaces=all_namespaces, days=days)
 
     async def verify(
         self,

@@ -1,0 +1,1 @@
+"""What `doctor` checks, one small file per group of checks, and `stats`."""

@@ -1,0 +1,102 @@
+"""``postgres-memory doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .output import add_row, complain, print_json, print_table, spelt_out, table
+from .running import PROBLEM, session
+
+if TYPE_CHECKING:
+    from postgres_memory.doctor_records import Diagnosis
+
+#: Only this command ends so: nothing fails yet, and something is to be done.
+WARNING = 3
+
+DOCTOR_STATUS = (
+    "Exit status: 0 nothing worse than a notice; 3 at worst a warning; 1 a problem, a repair that failed, or no answer "
+    "from the database; 2 the arguments or the configuration are wrong; 130 interrupted."
+)
+
+_STYLES = {"ok": "green", "notice": "cyan", "warning": "yellow", "problem": "bold red"}
+
+
+def doctor(
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Rebuild indexes that are not valid, drop what failed builds left, make what is missing; readers and "
+            "writers go on meanwhile.",
+        ),
+    ] = False,
+    read_dsn: Annotated[
+        str | None,
+        typer.Option(
+            "--read-dsn", metavar="URL", show_default=False, help="The replica that is read from, if any."
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+    dsn: options.Dsn = None,
+    namespace: options.Namespace = "default",
+    schema: options.Schema = "memory",
+    debug: options.Debug = False,
+) -> None:
+    """Examine the database, and say what is wrong and exactly what puts it right.
+
+    Nothing is changed without --repair, nobody is kept waiting, and no check takes long. What the login may not see is
+    a notice that says so.
+    """
+    target = options.Target(dsn, namespace, schema, debug, read_dsn)
+    with session(target) as at:
+        found = at.run(at.memory.doctor(repair=repair))
+    if as_json:
+        print_json(_data(found))
+    else:
+        _print(found)
+    for one in found.repairs:
+        if one.error is not None:
+            complain(f"could not repair: {one.statement} {one.error}")
+    status = _status(found)
+    if status:
+        raise typer.Exit(status)
+
+
+def _status(found: Diagnosis) -> int:
+    if found.severity == "problem" or any(one.error is not None for one in found.repairs):
+        return PROBLEM
+    return WARNING if found.severity == "warning" else 0
+
+
+def _data(found: Diagnosis) -> dict[str, object]:
+    return {"ok": found.ok, "severity": found.severity, **asdict(found)}
+
+
+def _print(found: Diagnosis) -> None:
+    """Print a line for each check, then what to do; what is well needs no words but these."""
+    from rich.text import Text
+
+    made = table("check", "severity", "seen")
+    for finding in found.findings:
+        severity = Text(finding.severity, style=_STYLES[finding.severity])
+        made.add_row(Text(finding.check), severity, Text(spelt_out(finding.seen)))
+    print_table(made)
+    fixes = [finding for finding in found.findings if finding.fix is not None]
+    if fixes:
+        made = table("check", "fix")
+        for finding in fixes:
+            add_row(made, finding.check, str(finding.fix))
+        print_table(made)
+    for one in found.repairs:
+        if one.error is None:
+            typer.echo(f"repaired: {spelt_out(one.statement)}")
+    counts = {severity: _count(found, severity) for severity in ("problem", "warning", "notice", "ok")}
+    typer.echo(", ".join(f"{count} {severity}" for severity, count in counts.items()))
+
+
+def _count(found: Diagnosis, severity: str) -> int:
+    return sum(finding.severity == severity for finding in found.findings)
