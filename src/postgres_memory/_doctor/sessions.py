@@ -25,16 +25,19 @@ async def connections(patient: Patient, report: Report) -> None:
     """The server must take as many connections as the pool may open, and some are to be left."""
     row = await patient.row(CONNECTIONS)
     counts = patient.context.database.pool_counts()
-    limits = [row["available"], row["role_limit"], row["database_limit"]]
-    most = min(limit for limit in limits if limit >= 0)
+    limits = [] if row["superuser"] else [row["role_limit"], row["database_limit"]]
+    most = min(limit for limit in [row["available"], *limits] if limit >= 0)
     pool = None if counts is None else counts.max_size
     data: dict[str, Any] = {"available": most, "used": row["used"], "pool_max_size": pool}
-    raising = f"ALTER SYSTEM SET max_connections = {2 * max(most, pool or 0)}; -- then restart the server"
-    if row["role_limit"] == most != row["available"]:
-        raising = f"ALTER ROLE {quote(patient.server['login'])} CONNECTION LIMIT {2 * max(most, pool or 0)};"
+    wanted = 2 * max(most, pool or 0)
+    raising = f"ALTER SYSTEM SET max_connections = {wanted}; -- then restart the server"
+    if limits and row["role_limit"] == most:
+        raising = f"ALTER ROLE {quote(patient.server['login'])} CONNECTION LIMIT {wanted};"
+    elif limits and row["database_limit"] == most:
+        raising = f"ALTER DATABASE {quote(patient.server['database'])} CONNECTION LIMIT {wanted};"
     if pool is not None and pool > most:
         seen = f"the pool may open {pool} connections, and the server takes {most} of this login"
-        report.problem(seen, f"pool_max_size={max(1, most // 2)}; or {raising}", **data)
+        report.problem(seen, f"{raising} -- or give the pool pool_max_size={max(1, most // 2)}", **data)
     elif row["used"] > CROWDED * row["available"]:
         report.warning(f"{row['used']} of {row['available']} connections are in use", raising, **data)
     else:

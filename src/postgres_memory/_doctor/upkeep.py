@@ -42,14 +42,14 @@ async def dead_rows(patient: Patient, report: Report) -> None:
             "live": row["live"],
             "bytes": row["bytes"],
         }
-        full = (row["row_bytes"] or 0) + _ROW_HEAD
+        full = None if row["row_bytes"] is None or row["rows"] < 0 else row["row_bytes"] + _ROW_HEAD
         if row["autovacuum_off"]:
             fix = f"ALTER TABLE {name} RESET (autovacuum_enabled);"
             report.warning(f"autovacuum is switched off for {row['name']}", fix, **data)
         if row["dead"] > DEAD_ROWS + DEAD_SHARE * row["live"]:
             seen = f"{row['name']} has {row['dead']} dead rows beside {row['live']} live ones"
             report.warning(seen, f"VACUUM (ANALYZE) {name};", **data)
-        elif row["bytes"] > MOSTLY_EMPTY_BYTES and row["bytes"] > _EMPTY_TIMES * full * max(row["rows"], 0):
+        elif full and row["bytes"] > max(MOSTLY_EMPTY_BYTES, _EMPTY_TIMES * full * row["rows"]):
             seen = f"{row['name']} takes {mebibytes(row['bytes'])} for some {row['rows']:.0f} rows: most of it is empty"
             fix = f"VACUUM (FULL, ANALYZE) {name}; -- keeps everybody out meanwhile; pg_repack does not"
             report.notice(seen, fix, **data)
