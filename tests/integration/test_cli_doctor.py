@@ -131,7 +131,7 @@ class TestStats:
 
 
 def test_drawing() -> None:
-    low, high = sparkline([0, 1])
+    low, high = sparkline([0]), sparkline([0, 1])[1]
     assert sparkline([]) == ""
     assert sparkline([0, 0]) == low * 2
     assert sparkline([1, 1_000_000])[0] not in (low, high)

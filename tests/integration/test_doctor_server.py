@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import asyncpg
@@ -12,7 +14,8 @@ import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._doctor import server, sessions
-from postgres_memory.config import MIGRATION_DSN_VARIABLE
+from postgres_memory.config import MIGRATION_DSN_VARIABLE, Dsn
+from postgres_memory.migrations import migrate
 from tests.conftest import Database, Server
 from tests.pooler import find_pooler, pooler
 
@@ -72,9 +75,27 @@ class TestSettings:
             )
             await self.a_transaction_that_was_prepared(database, admin)
             await self.the_role_of_principals(database, admin)
+            await self.handed_over(admin)
             async with PostgresMemory(database.dsn) as memory:
                 found = await memory.doctor()
                 assert [(one.check, one.seen) for one in found.findings if one.severity != "ok"] == []
+
+    async def handed_over(self, admin: Database) -> None:
+        """What the documentation says hands a database over that a superuser migrated."""
+        page = Path(__file__).parent.parent.parent / "docs" / "howto" / "check-a-database.md"
+        (block,) = re.findall(r"runs this -->\n```sql\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        await execute(
+            admin, "CREATE DATABASE second TEMPLATE template0 ENCODING 'UTF8'", "CREATE ROLE other LOGIN"
+        )
+        second = Database(admin.server, "second")
+        await migrate(Dsn(second.dsn))
+        await execute(second, re.sub(r"\bapp\b", "other", block))
+        async with PostgresMemory(dsn_of(second.dsn, "other")) as memory:
+            found = await memory.doctor()
+            assert [(one.check, one.seen) for one in found.findings if one.severity != "ok"] == []
+            await memory.as_principal("somebody").store("mine")
+            assert await memory.count() == 1
+            assert (await memory.check_isolation()).ok
 
     async def a_transaction_that_was_prepared(self, database: Database, admin: Database) -> None:
         await execute(admin, "BEGIN; CREATE TABLE t (); PREPARE TRANSACTION 'it''s mine'")

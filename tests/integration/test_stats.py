@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -57,7 +58,7 @@ async def test_days_are_those_of_utc_whatever_the_session_says(database: Databas
 
 
 async def test_sizes_and_indexes_are_what_the_server_says(database: Database, memory: PostgresMemory) -> None:
-    await memory.add_many([f"content {number} " + "x" * 5_000 for number in range(200)])
+    await memory.add_many([f"content {number} {os.urandom(3_000).hex()}" for number in range(200)])
     await execute(
         database,
         "VACUUM ANALYZE",
