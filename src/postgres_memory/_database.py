@@ -113,9 +113,10 @@ class Database(Generic[OpenedT]):
             return await self._open(opening)
         return self._opened
 
-    def find_direct_dsn(self) -> Dsn | None:
-        """Return the way to the server past a pooler, if one is known."""
-        return self._find_direct_dsn()
+    async def has_way_past(self) -> bool:
+        """Say whether another way to the server is known than the one that calls take."""
+        direct = self._find_direct_dsn()
+        return direct is not None and (self._borrowed is not None or direct != await self._find_dsn())
 
     def refuse_if_closed(self) -> None:
         """Raise ClosedError after `close`."""

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from postgres_memory import PostgresMemory
+from postgres_memory._doctor.repair import repair_all
 from postgres_memory._sql.required_indexes import required_indexes
 from postgres_memory._sql.schema import tables
 from tests.conftest import Database
@@ -148,10 +149,21 @@ async def test_an_index_that_is_being_built_is_left_alone(database: Database, me
         await holder.close()
 
 
-async def test_a_repair_waits_for_who_builds_and_then_finds_nothing_to_do(
+async def test_what_was_put_right_meanwhile_is_not_repaired(
     database: Database, memory: PostgresMemory
 ) -> None:
-    """The lock by which the doctor tells that somebody builds is not there between two steps of that."""
+    made = await memory.create_index("words", m=8, ef_construction=32)
+    statement = (await definition(database, made.name)).replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY")
+    await memory.create_index("words")
+    await leave_invalid(database, "memory_embeddings", statement)
+    stale = await findings(memory, "indexes")
+    assert str(stale[0].fix).startswith("DROP INDEX")
+    await memory.create_index("words", m=8, ef_construction=32)  # which drops the other one
+    assert await repair_all(memory._context, stale) == ()
+    assert (await valid(database))[made.name]
+
+
+async def test_a_repair_and_who_builds_take_turns(database: Database, memory: PostgresMemory) -> None:
     made = await memory.create_index("words")
     statement = (await definition(database, made.name)).replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY")
     await memory.drop_index("words")

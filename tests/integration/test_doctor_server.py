@@ -15,6 +15,7 @@ import pytest
 from postgres_memory import PostgresMemory
 from postgres_memory._doctor import server, sessions
 from postgres_memory.config import MIGRATION_DSN_VARIABLE, Dsn
+from postgres_memory.errors import ConfigurationError
 from postgres_memory.migrations import migrate
 from tests.conftest import Database, Server
 from tests.pooler import find_pooler, pooler
@@ -334,6 +335,11 @@ class TestPooler:
             assert (one.severity, one.data["direct"], one.data["way_past"]) == ("notice", False, False)
             assert MIGRATION_DSN_VARIABLE in str(one.fix)
             assert [each.seen for each in found.findings if not each.checked] == []
+            async with PostgresMemory(dsn, migration_dsn=dsn) as memory:  # as --dsn of a command
+                assert (await finding(memory, "pooler")).severity == "notice"
+                await execute(database, "DROP INDEX memory.memories_importance_idx")
+                with pytest.raises(ConfigurationError):
+                    await memory.doctor(repair=True)
             async with PostgresMemory(dsn, migration_dsn=database.direct_dsn) as memory:
                 assert (await finding(memory, "pooler")).severity == "ok"
                 await execute(database, "DROP INDEX memory.memories_updated_at_idx")

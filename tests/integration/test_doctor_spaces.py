@@ -68,12 +68,13 @@ class TestFilledSpaces:
 
 
 class TestVectorIndexes:
-    async def test_weak_parameters(self, memory: PostgresMemory) -> None:
-        await memory.create_index("words", m=4, ef_construction=8)
+    @pytest.mark.parametrize(("m", "ef_construction"), [(7, 64), (8, 31)])
+    async def test_weak_parameters(self, memory: PostgresMemory, m: int, ef_construction: int) -> None:
+        await memory.create_index("words", m=m, ef_construction=ef_construction)
         one = await finding(memory, "vector_indexes")
-        assert (one.severity, one.data["m"], one.data["ef_construction"]) == ("warning", 4, 8)
+        assert (one.severity, one.data["m"], one.data["ef_construction"]) == ("warning", m, ef_construction)
         assert one.fix == "await memory.create_index('words', m=16, ef_construction=64)"
-        await memory.create_index("words", m=16, ef_construction=64)
+        await memory.create_index("words", m=8, ef_construction=32)
         assert (await finding(memory, "vector_indexes")).severity == "ok"
 
     async def test_a_pgvector_without_iterative_scan(
@@ -137,7 +138,7 @@ class TestLargeSpaces:
             "ANALYZE memory.memory_embeddings",
             f"ALTER DATABASE \"{database.name}\" SET maintenance_work_mem = '1MB'",
         )
-        async with PostgresMemory(database.dsn) as other:
+        async with PostgresMemory(database.direct_dsn) as other:
             one = await finding(other, "maintenance_memory")
             assert (one.severity, one.data["maintenance_work_mem"]) == ("warning", 1024**2)
             assert one.data["needed"] > 1024**2

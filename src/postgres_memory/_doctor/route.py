@@ -19,7 +19,7 @@ async def pooler(patient: Patient, report: Report) -> None:
     with translated():
         direct, lasting = await found_out(patient.connection)
     kept = keeps_prepared(patient.connection)
-    past = patient.context.database.find_direct_dsn() is not None
+    past = await patient.context.database.has_way_past()
     data: dict[str, Any] = {
         "direct": direct,
         "prepared_statements_last": lasting,

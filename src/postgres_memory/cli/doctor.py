@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .output import add_row, complain, print_json, print_table, spelt_out, table
+from .output import add_row, complain, print_json, print_table, progress, spelt_out, table
 from .running import PROBLEM, session
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def doctor(
     a notice that says so.
     """
     target = options.Target(dsn, namespace, schema, debug, read_dsn)
-    with session(target) as at:
+    state = (lambda: "what was half built, --repair puts right the next time") if repair else None
+    with session(target, state=state) as at, progress("repairing" if repair else "examining"):
         found = at.run(at.memory.doctor(repair=repair))
     if as_json:
         print_json(_data(found))
