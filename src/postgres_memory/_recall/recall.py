@@ -101,7 +101,6 @@ async def recall(
     else:
         shape = RecallShape(
             prepared.shape,
-            fields=context.fields,
             names_field=explain and not context.fields.are_usual,
             filtered=filter is not None,
             pruned=not exact and read < _LARGE_LIMIT,
@@ -168,6 +167,7 @@ async def _by_words(
         index = None if exact else (await space_of_embedder(context, context.embedder)).index
         by_rank = ranking.fusion == "rrf"
         shape = replace(shape, distance=context.embedder.distance, index=index, by_rank=by_rank)
+        shape = replace(shape, fields=context.fields)
     if ranking.typos and await _compares_words(context):
         shape = replace(shape, typos=True)
     rows = await context.candidates(recall_lexical, parameters, shape)
