@@ -15,6 +15,7 @@ from .doctor import DOCTOR_STATUS, doctor
 from .export import export
 from .graph import graph
 from .importing import import_
+from .mcp import mcp
 from .migrate import migrate
 from .search import search
 from .stats import stats
@@ -63,6 +64,7 @@ app.command("graph", epilog=EXIT_STATUS)(graph)
 app.command("verify", epilog=EXIT_STATUS)(verify)
 app.command("stats", epilog=EXIT_STATUS)(stats)
 app.command("doctor", epilog=DOCTOR_STATUS)(doctor)
+app.command("mcp", epilog=EXIT_STATUS)(mcp)
 app.command("demo", epilog=EXIT_STATUS)(demo)
 
 
