@@ -15,6 +15,9 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from postgres_memory import PostgresMemory
+from postgres_memory.mcp.server import build_server
+from postgres_memory.mcp.settings import Settings, Toolset
 from tests.integration.command import COMMAND
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 TOKEN = "a-token-of-the-tests-0123456789"
 KNOWLEDGE_GRAPH = ("--tools", "knowledge-graph")
+GRAPH = Settings(Toolset.KNOWLEDGE_GRAPH)
 
 
 class CallError(Exception):
@@ -68,6 +72,18 @@ def process(database: Database, *arguments: str, **more: str) -> StdioServerPara
 
 
 @asynccontextmanager
+async def inside(
+    database: Database, settings: Settings | None = None, *, namespace: str = "default"
+) -> AsyncIterator[Caller]:
+    """Serve in the process of the test, which is a matter of milliseconds rather than seconds."""
+    async with (
+        PostgresMemory(database.dsn, namespace=namespace) as memory,
+        Client(build_server(memory, settings or Settings())) as client,
+    ):
+        yield Caller(client)
+
+
+@asynccontextmanager
 async def over_stdio(
     database: Database, *arguments: str, mode: Any = "auto", **more: str
 ) -> AsyncIterator[Caller]:
@@ -96,9 +112,11 @@ async def http_server(database: Database, *arguments: str, **more: str) -> Async
 @asynccontextmanager
 async def over_http(url: str, *, token: str | None = None, mode: Any = "auto") -> AsyncIterator[Caller]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with create_mcp_http_client(headers=headers) as http:
-        async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
-            yield Caller(client)
+    async with (
+        create_mcp_http_client(headers=headers) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield Caller(client)
 
 
 def free_port() -> int:

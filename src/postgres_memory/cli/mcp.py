@@ -70,9 +70,10 @@ def mcp(
     # Standard output belongs to the protocol.
     logging.basicConfig(stream=sys.stderr, level=logging.DEBUG if debug else logging.WARNING)
     with session(options.Target(dsn, namespace, schema, debug)) as at:
-        from postgres_memory.mcp.server import serve
-
         address = None
         if transport is Transport.HTTP:
-            address = Address(host, port, tuple(allow_host or ()), os.environ.get(TOKEN_VARIABLE))
-        at.run(serve(at.memory, Settings(tools, principal, Bounds(max_items, max_characters), address)))
+            address = Address(host, port, tuple(allow_host or ()), os.environ.get(TOKEN_VARIABLE) or None)
+        settings = Settings(tools, principal, Bounds(max_items, max_characters), address)
+        from postgres_memory.mcp.server import serve
+
+        at.run(serve(at.memory, settings))

@@ -132,7 +132,9 @@ class GraphResult(Closed):
     entities: list[EntityResult]
     relations: list[EdgeResult]
     left_out: list[str] | SkipJsonSchema[None] = Field(
-        default=None, description="What did not fit into this answer, and how to get it; not there if all did"
+        default=None,
+        description="What did not fit into this answer, and how to get it; not there if all did",
+        exclude_if=lambda value: value is None,
     )
 
 

@@ -157,7 +157,7 @@ def _list_text(field: str) -> Callable[[BaseModel], str]:
 
 
 def _graph_text(result: GraphResult) -> str:
-    return _spelt(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return _spelt(result.model_dump(mode="json", by_alias=True))
 
 
 def _message_text(result: DoneResult) -> str:

@@ -30,6 +30,7 @@ from .memory_models import (
 from .tool import READS, Effect, Tool
 
 if TYPE_CHECKING:
+    from .._writing.update import MetadataMode
     from ..graph_records import Relation
     from ..postgres import Verbs
     from ..records import MemoryRecord
@@ -94,11 +95,11 @@ class _MemoryTools:
             raise InvalidValueError(
                 "arguments", "name at least one of content, metadata, tags, importance, confidence"
             )
-        mode = "replace" if given.replace_metadata else "merge"
+        mode: MetadataMode = "replace" if given.replace_metadata else "merge"
         record = await self._memory.update(
             given.id,
             expected_version=given.expected_version,
-            metadata_mode=mode if "metadata" in changes else None,  # type: ignore[arg-type]
+            metadata_mode=mode if "metadata" in changes else None,
             **changes,
         )
         return self._one(record)

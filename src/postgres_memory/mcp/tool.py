@@ -127,7 +127,6 @@ def _inlined(part: Any, definitions: dict[str, Any], *, named: bool = False) -> 
 
 
 def _plain(result: BaseModel) -> dict[str, Any]:
-    """Return a result as JSON; what is None where nothing was cut is left out."""
     return result.model_dump(mode="json", by_alias=True)
 
 
