@@ -12,9 +12,7 @@ from tests.integration.mcp_servers import (
     GRAPH,
     KNOWLEDGE_GRAPH,
     Caller,
-    http_server,
     inside,
-    over_http,
     over_stdio,
 )
 from tests.integration.test_mcp_knowledge_graph import entity, relation
@@ -94,12 +92,10 @@ async def test_deleting_while_others_relate(database: Database) -> None:
         assert await memory.count(include_inactive=True) <= 3
 
 
-async def test_the_same_memory_from_two_processes(database: Database) -> None:
+async def test_the_same_memory_from_two_servers(database: Database) -> None:
     async with (
-        http_server(database) as first,
-        http_server(database) as second,
-        over_http(first) as one,
-        over_http(second) as other,
+        inside(database) as one,
+        inside(database) as other,
     ):
         stored = await asyncio.gather(
             *(call("store_memory", content=f"fact {number}") for number in range(20) for call in (one, other))

@@ -6,10 +6,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ConflictError, DatabaseError, InvalidValueError, NotFoundError
 from ..filters import field
+from ..ids import now
 from ..records import MemoryRecord, MemoryStatus
 from .entities import (
     MAX_NAME,
@@ -66,15 +68,18 @@ class KnowledgeGraph:
 
     async def create_entities(self, entities: Sequence[Entity]) -> list[Entity]:
         """Store the entities whose names are new, with each observation once, and return them."""
-        wanted = {node_id(entity.name): _once(entity) for entity in reversed(entities)}
+        wanted: dict[str, Entity] = {}
+        for entity in entities:
+            wanted.setdefault(node_id(entity.name), _once(entity))
 
         async def work(inside: MemoryTransaction) -> list[Entity]:
-            found = await _records(inside, wanted)
-            new = [id_ for id_ in sorted(wanted) if _is_free(found[id_])]
-            for id_ in new:
-                await _put(inside, id_, wanted[id_], found[id_])
-            named = dict.fromkeys(node_id(entity.name) for entity in entities)
-            return [wanted[id_] for id_ in named if id_ in new]
+            found, started = await _records(inside, wanted), now()
+            new = {id_: number for number, id_ in enumerate(wanted) if _is_free(found[id_])}
+            for id_ in sorted(new):
+                # Stored in one order for everybody, so that no two wait for each other, and read in the one given.
+                created_at = started + timedelta(microseconds=new[id_])
+                await _put(inside, id_, wanted[id_], found[id_], created_at)
+            return [wanted[id_] for id_ in new]
 
         return await self._settled(work)
 
@@ -234,10 +239,12 @@ def _is_free(record: MemoryRecord | None) -> bool:
     return record is None or record.status is not MemoryStatus.ACTIVE
 
 
-async def _put(inside: MemoryTransaction, id: str, entity: Entity, there: MemoryRecord | None) -> None:
+async def _put(
+    inside: MemoryTransaction, id: str, entity: Entity, there: MemoryRecord | None, created_at: datetime
+) -> None:
     """Store an entity, in the place of the name that relations mention if there is one."""
     if there is None:
-        await inside.add(content_of(entity), id=id, metadata=metadata_of(entity))
+        await inside.add(content_of(entity), id=id, metadata=metadata_of(entity), created_at=created_at)
         return
     await _write(inside, there, entity)
     await inside.restore(id)
@@ -246,7 +253,7 @@ async def _put(inside: MemoryTransaction, id: str, entity: Entity, there: Memory
 async def _rewrite(
     inside: MemoryTransaction, changed: Mapping[str, Entity], found: Mapping[str, MemoryRecord | None]
 ) -> None:
-    """Write entities that changed, in one order for everybody, so that no two wait for each other."""
+    """Write entities that changed, in one order for everybody."""
     for id_ in sorted(changed):
         record = found[id_]
         assert record is not None

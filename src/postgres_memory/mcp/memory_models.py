@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from ..records import MemoryRelationType
 from .tool import Arguments
@@ -31,7 +31,7 @@ class StoreArguments(Arguments):
     tags: list[str] = Field(default_factory=list, max_length=100, description=_TAGS)
     importance: float = Field(0.5, ge=0, le=1, description=_IMPORTANCE)
     thread_id: str | None = Field(None, description="The conversation or document it belongs to.")
-    expires_at: datetime | None = Field(
+    expires_at: AwareDatetime | None = Field(
         None,
         description="When to forget it by itself: ISO 8601 with a time zone, such as 2030-01-31T12:00:00Z.",
     )
