@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -99,6 +100,8 @@ async def http_server(database: Database, *arguments: str, **more: str) -> Async
         *COMMAND,
         *("mcp", "--transport", "http", "--port", str(port), *arguments),
         env=environment(database, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         await _listening(port, started)
@@ -106,7 +109,9 @@ async def http_server(database: Database, *arguments: str, **more: str) -> Async
     finally:
         if started.returncode is None:
             started.terminate()
-        assert await asyncio.wait_for(started.wait(), 15) == 0
+        out, logged = await asyncio.wait_for(started.communicate(), 20)
+        assert (started.returncode, out) == (0, b""), logged.decode()
+        assert b"Traceback" not in logged, logged.decode()
 
 
 @asynccontextmanager

@@ -177,7 +177,7 @@ async def test_only_who_knows_the_token_gets_in(database: Database) -> None:
             {"Authorization": f"Bearer {TOKEN[:-1]}"},
             {"Authorization": TOKEN},
             {"Authorization": f"Basic {TOKEN}"},
-            {"Authorization": "Bearer "},
+            {"Authorization": "Bearer"},
         ]
         async with httpx.AsyncClient(headers=ACCEPTING | {"Content-Type": "application/json"}) as http:
             for headers in refused:
@@ -233,15 +233,19 @@ async def test_a_call_that_its_client_cancels_is_rolled_back(database: Database,
 
 
 async def cancelled(database: Database, call: Caller, id: str) -> None:
-    async with asyncpg.create_pool(database.direct_dsn, min_size=2, max_size=2) as pool:
-        async with pool.acquire() as holding, pool.acquire() as watching, holding.transaction():
-            await holding.execute("SELECT 1 FROM memory.memories WHERE id = $1 FOR UPDATE", id)
-            waiting = asyncio.ensure_future(call("update_memory", id=id, content="changed"))
-            await until_waiting(watching, 1)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            await until_waiting(watching, 0)  # the server has given up too, while the lock is held
+    async with (
+        asyncpg.create_pool(database.direct_dsn, min_size=2, max_size=2) as pool,
+        pool.acquire() as watching,
+        pool.acquire() as holding,
+        holding.transaction(),
+    ):
+        await holding.execute("SELECT 1 FROM memory.memories WHERE id = $1 FOR UPDATE", id)
+        waiting = asyncio.ensure_future(call("update_memory", id=id, content="changed"))
+        await until_waiting(watching, 1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await until_waiting(watching, 0)  # the server has given up too, while the lock is held
     whole = await call("get_memory", id=id)
     assert (whole["content"], whole["version"]) == ("held", 1)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -36,19 +38,31 @@ async def serve_http(server: Server[Any], address: Address) -> None:
         app = BearerToken(app, address.token)
     config = uvicorn.Config(
         app,
-        host=address.host,
-        port=address.port,
         log_config=None,
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     http = _Server(config)
+    with _listening(address) as listening:
+        serving = asyncio.ensure_future(http.serve(sockets=[listening]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            # Cancelled itself, it would leave its sessions open.
+            http.should_exit = True
+            await serving
+            raise
+
+
+def _listening(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        await http.serve()
-    except SystemExit as error:
-        # Where it cannot listen, it has logged why and ends the process.
-        raise ConfigurationError(f"cannot listen on {address.host} port {address.port}") from error
+        return socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {address.host} port {address.port}: {error.strerror}"
+        ) from error
 
 
 class _Server(uvicorn.Server):
