@@ -31,6 +31,8 @@ NOT_THROUGH_A_POOLER = {
     "test_a_borrowed_pool_keeps_its_codecs_and_its_life": "a way past the pooler is named, so that it can migrate",
     "test_an_index_of_the_space_is_used_where_there_is_much": "sessions that a pooler keeps tell later what they read",
     "test_the_plan_is_kept_after_five_queries": "nothing stays prepared there",
+    "test_stdout_is_the_protocols_and_the_end_is_clean": "it counts the server's connections, which a pooler keeps",
+    "test_an_outage_is_told_without_names": "a pooler waits until its server is back",
     "test_no_error_and_no_log_holds_the_password": "the pooler of the tests trusts everybody",
 }
 
