@@ -61,6 +61,7 @@ async def test_every_tool_over_every_transport(
         found = await call("search_memories", query="Where did Mira move?", limit=1)
         assert [one["id"] for one in found["memories"]] == [mira["id"]]
         assert found["memories"][0]["score"] > 0.4
+        assert (await call("search_memories", query="zebra crossings"))["memories"] == []
 
         changed = await call("update_memory", id=mira["id"], metadata={"m": 2}, expected_version=1)
         assert (changed["metadata"], changed["version"]) == ({"n": 1, "m": 2}, 2)

@@ -41,8 +41,8 @@ class SearchArguments(Arguments):
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to look for.")
     limit: int = Field(10, ge=1, description="At most how many.")
     filter: dict[str, Any] | None = Field(None, description=_FILTER)
-    min_score: float | None = Field(
-        None, description="Leave out what scores below: 0 has nothing of the query, about 1 has all of it."
+    min_score: float = Field(
+        0.01, description="Leave out what scores below: 0 has nothing of the query, about 1 has all of it."
     )
 
 
