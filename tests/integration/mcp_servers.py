@@ -111,6 +111,7 @@ async def http_server(database: Database, *arguments: str, **more: str) -> Async
             started.terminate()
         out, logged = await asyncio.wait_for(started.communicate(), 20)
         assert (started.returncode, out) == (0, b""), logged.decode()
+        assert logged.startswith(b"postgres-memory: serving namespace"), logged.decode()
         assert b"Traceback" not in logged, logged.decode()
 
 

@@ -120,6 +120,32 @@ async def test_stdout_is_the_protocols_and_the_end_is_clean(
         assert await memory.count() == 1
 
 
+async def test_a_client_that_is_gone_is_no_error(database: Database) -> None:
+    assert await asyncio.to_thread(left_by_its_client, environment(database)) == (0, b"")
+
+
+def left_by_its_client(variables: dict[str, str]) -> tuple[int, bytes]:
+    """Ask a server something and do not wait for the answer; return how it ended and what it logged."""
+    with subprocess.Popen(
+        [*COMMAND, "mcp"],
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as started:
+        assert started.stdin
+        assert started.stdout
+        assert started.stderr
+        started.stdin.write(message("initialize", 1, **HELLO) + message("notifications/initialized"))
+        started.stdin.flush()
+        started.stdout.readline()
+        started.stdout.close()
+        started.stdin.write(message("tools/list", 2))
+        started.stdin.flush()
+        logged = started.stderr.read()
+        return started.wait(60), logged
+
+
 async def test_it_ends_at_once_where_nothing_comes(database: Database) -> None:
     done = run(database, "mcp")  # its input is empty
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

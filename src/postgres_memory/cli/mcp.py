@@ -23,6 +23,7 @@ from postgres_memory.mcp.settings import (
 )
 
 from . import options
+from .output import complain
 from .running import session
 
 
@@ -76,4 +77,6 @@ def mcp(
         settings = Settings(tools, principal, Bounds(max_items, max_characters), address)
         from postgres_memory.mcp.server import serve
 
+        if address is not None:
+            complain(f"serving namespace {namespace!r} at {address.url}")
         at.run(serve(at.memory, settings))

@@ -13,15 +13,13 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from ..errors import ConfigurationError
-from .settings import is_everywhere, is_loopback
+from .settings import PATH, is_everywhere, is_loopback
 
 if TYPE_CHECKING:
     from mcp.server import Server
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from .settings import Address
-
-PATH = "/mcp"
 
 #: How long calls under way may take once the process is told to end.
 _GRACE_SECONDS = 2

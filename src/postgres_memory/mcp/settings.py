@@ -10,7 +10,7 @@ from ..errors import ConfigurationError
 
 TOKEN_VARIABLE = "POSTGRES_MEMORY_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
-LOOPBACK, PORT = "127.0.0.1", 8000
+LOOPBACK, PORT, PATH = "127.0.0.1", 8000, "/mcp"
 
 #: What fits into the context of a model beside everything else: about ten thousand tokens.
 MAX_ITEMS, MAX_CHARACTERS = 100, 40_000
@@ -65,6 +65,12 @@ class Address:
                 f"listening on {self.host!r} needs --allow-host NAME, the name clients call the server by "
                 "(what else a Host header names is refused)"
             )
+
+    @property
+    def url(self) -> str:
+        """Where clients on this machine reach it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{PATH}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,11 @@ async def serve_stdio(server: Server[Any]) -> None:
     """Serve the client at the other end of stdin and stdout until it closes its end."""
     lines = _Lines(_take_stdin(), asyncio.get_running_loop())
     # While it serves, the SDK has descriptor 1 lead to stderr: what is printed by mistake is no part of the protocol.
-    async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (messages, answers):
-        await server.run(messages, answers, server.create_initialization_options())
+    try:
+        async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (messages, answers):
+            await server.run(messages, answers, server.create_initialization_options())
+    except* (BrokenPipeError, ConnectionResetError):
+        pass  # The client is gone without a word, which is found out when it is answered.
 
 
 def _take_stdin() -> int:
