@@ -177,7 +177,9 @@ async def test_answers_on_a_graph_stay_small_and_lead_to_the_rest(database: Data
         while True:
             graph = await call("read_graph", **({"cursor": cursor} if cursor else {}))
             assert len(graph["entities"]) <= SMALL.items
-            assert len(json.dumps(graph["entities"])) + len(json.dumps(graph["relations"])) < 10_000
+            texts = [text for one in graph["entities"] for text in one["observations"]]
+            texts += [text for one in graph["relations"] for text in one.values()]
+            assert sum(map(len, texts)) <= SMALL.characters
             names += [one["name"] for one in graph["entities"]]
             relations += graph["relations"]
             following = [note for note in graph.get("left_out", []) if note.startswith("entities:")]
