@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedReader, RawIOBase, UnsupportedOperation
 from os import fstat
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -23,13 +22,11 @@ from postgres_memory.errors import InvalidValueError
 
 from . import options
 from .output import complain, progress
-from .running import PROBLEM, Session, reported, session
+from .running import PROBLEM, Session, reported, session, to_its_end
 from .standard_input import StandardInput
 
 if TYPE_CHECKING:
     from postgres_memory.postgres import PostgresMemory
-
-_T = TypeVar("_T")
 
 #: Lines to a transaction.
 BATCH_LINES = 500
@@ -107,9 +104,9 @@ def import_lines(at: Session, stream: IO[bytes], tally: Tally) -> None:
     """
     total = _size(stream)
     at.run(at.memory.open())
-    with progress("importing", total) as show:
+    with progress("importing", total, unit="bytes") as show:
         for batch in read_plain(Lines(stream), BATCH_LINES):
-            at.run(_to_its_end(_store_batch(at.memory, batch, tally)))
+            at.run(to_its_end(_store_batch(at.memory, batch, tally)))
             show(batch[-1].end, total)
 
 
@@ -120,16 +117,6 @@ async def _store_batch(memory: PostgresMemory, batch: list[PlainLine | BadLine],
     tally.stored += stored
     tally.bad += len(bad)
     tally.last_line = batch[-1].number
-
-
-async def _to_its_end(work: Coroutine[None, None, _T]) -> _T:
-    """Await ``work``; a first Ctrl-C lets it end before it counts, so that what was committed is known."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
 
 
 @contextmanager
