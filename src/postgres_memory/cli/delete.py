@@ -11,7 +11,7 @@ from postgres_memory.errors import UsageError
 
 from . import options
 from .given import json_of, text_of
-from .output import complain, print_json, progress, say
+from .output import complain, memories, print_json, progress, say
 from .running import PROBLEM, Session, confirm, session, to_its_end
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def delete(
             if dry_run:
                 tally.deleted = matching
             else:
-                confirm(f"Delete {matching} memories of namespace {namespace!r}?", yes=yes)
+                confirm(f"Delete {memories(matching)} of namespace {namespace!r}?", yes=yes)
                 tally.deleted = at.run(to_its_end(at.verbs.delete_many(asked, all=everything)))
     _print(tally, as_json=as_json)
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .output import complain, print_json, progress, say
+from postgres_memory.errors import UsageError
+
+from .output import complain, memories, print_json, progress, say
 from .running import PROBLEM, Session, session
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class HowFar:
     total: int = 0
 
     def __str__(self) -> str:
-        return f"stopped after {self.done} of {self.total} memories; called again, it goes on with the rest"
+        return f"stopped after {self.done} of {memories(self.total)}; called again, it goes on with the rest"
 
 
 @contextmanager
@@ -39,6 +41,8 @@ def embedding(target: Target) -> Iterator[tuple[Session, Callable[[int, int], No
             far.done, far.total = done, total
             show(done, total)
 
+        if at.embedder is None:
+            raise UsageError("say by which embedder: --embedder, or POSTGRES_MEMORY_EMBEDDER")
         yield at, tell
 
 

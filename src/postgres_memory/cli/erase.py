@@ -10,7 +10,7 @@ import typer
 from postgres_memory.bulk_records import Erased
 
 from . import options
-from .output import add_row, print_json, print_table, progress, table
+from .output import add_row, memories, print_json, print_table, progress, table
 from .running import BatchByBatch, confirm, session
 
 
@@ -52,7 +52,7 @@ def erase(
         else:
             whose = f"namespace {namespace!r}"
             whose = whose if principal is None else f"principal {principal!r} in {whose}"
-            confirm(f"Erase {there.memories} memories and every other trace of {whose}?", yes=yes)
+            confirm(f"Erase {memories(there.memories)} and every other trace of {whose}?", yes=yes)
             with progress("erasing", _rows(there)) as show:
 
                 def tell(so_far: Erased) -> None:

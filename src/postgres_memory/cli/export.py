@@ -35,8 +35,8 @@ def export(
         target = sys.stdout.buffer if file == "-" else file
         try:
             result = at.run(at.memory.export(target, session_messages=session_messages, progress=show))
-        except PostgresMemoryError:
-            raise  # a timeout of the database is an OSError too
+        except (PostgresMemoryError, BrokenPipeError):
+            raise  # a timeout of the database is an OSError too; who reads a pipe may have enough
         except OSError as error:
             raise InvalidValueError("FILE", f"{file}: {error.strerror}") from error
     complain(f"{result.memories} memories, {result.relations} relations, {result.messages} messages exported")

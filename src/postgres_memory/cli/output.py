@@ -39,6 +39,11 @@ def say(text: str) -> None:
     typer.echo(spelt_out(" ".join(text.splitlines())))
 
 
+def memories(number: int) -> str:
+    """Return how many memories in words."""
+    return f"{number} {'memory' if number == 1 else 'memories'}"
+
+
 def print_json(value: Any) -> None:
     """Print ``value`` as JSON, in ASCII where the output could not hold more; times as ISO 8601."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")

@@ -10,7 +10,7 @@ import typer
 from postgres_memory.filters import field
 
 from . import options
-from .output import print_json, progress, say
+from .output import memories, print_json, progress, say
 from .running import BatchByBatch, session
 
 if TYPE_CHECKING:
@@ -33,32 +33,32 @@ def purge(
 
     Ctrl-C leaves whole batches behind, and the last message says how many are deleted.
     """
-    memories = keys = 0
+    expired = keys = 0
     batches = BatchByBatch()
 
     def tell(so_far: Purged) -> None:
-        nonlocal memories, keys
-        memories, keys = so_far.memories, so_far.idempotency_keys
+        nonlocal expired, keys
+        expired, keys = so_far.memories, so_far.idempotency_keys
         batches.between()
-        show(memories + keys, None)
+        show(expired + keys, None)
 
     target = options.Target(dsn, namespace, schema, debug)
     with (
-        session(target, state=lambda: f"stopped: {_said(memories, keys)}") as at,
+        session(target, state=lambda: f"stopped: {_said(expired, keys)}") as at,
         progress("purging") as show,
     ):
         if dry_run:
             gone = field("expires_at") <= datetime.now(UTC)
-            memories = at.run(at.memory.count(gone, include_inactive=True))
+            expired = at.run(at.memory.count(gone, include_inactive=True))
         else:
             at.run(batches.run(at.memory.purge_expired(batch_size=batch_size, progress=tell)))
     if as_json:
-        print_json({"dry_run": dry_run, "memories": memories, "idempotency_keys": None if dry_run else keys})
+        print_json({"dry_run": dry_run, "memories": expired, "idempotency_keys": None if dry_run else keys})
     elif dry_run:
-        say(f"{memories} memories would be deleted")
+        say(f"{memories(expired)} would be deleted")
     else:
-        say(_said(memories, keys))
+        say(_said(expired, keys))
 
 
-def _said(memories: int, keys: int) -> str:
-    return f"{memories} memories and {keys} idempotency keys deleted"
+def _said(deleted: int, keys: int) -> str:
+    return f"{memories(deleted)} and {keys} idempotency keys deleted"

@@ -91,5 +91,5 @@ def permission_parts(
     owner: str | None, readers: list[str] | None, writers: list[str] | None
 ) -> dict[str, Any]:
     """Return the parts of permissions that were given."""
-    parts = {"owner": owner, "readers": tuple(readers or ()), "writers": tuple(writers or ())}
-    return {name: value for name, value in parts.items() if value}
+    parts = {"owner": owner, "readers": readers or None, "writers": writers or None}
+    return {name: value for name, value in parts.items() if value is not None}

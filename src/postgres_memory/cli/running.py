@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import typer
 
-from postgres_memory.errors import ConfigurationError, InvalidInputError, PostgresMemoryError, UsageError
+from postgres_memory.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    PostgresMemoryError,
+    SchemaError,
+    SpaceError,
+    UsageError,
+)
 
 from .output import complain, spelt_out
 
@@ -178,10 +185,9 @@ def reported(target: Target, *, state: Callable[[], str] | None = None) -> Itera
         if target.debug:
             traceback.print_exc()
         complain(str(error))
-        status = _status_of(error)
-        if status != WRONG_USE:  # which is found before anything is done
+        if not _found_before(error):
             _complain_state(state)
-        raise typer.Exit(status) from error
+        raise typer.Exit(_status_of(error)) from error
     except KeyboardInterrupt as error:
         complain("interrupted")
         _complain_state(state)
@@ -191,6 +197,11 @@ def reported(target: Target, *, state: Callable[[], str] | None = None) -> Itera
 def _complain_state(state: Callable[[], str] | None) -> None:
     if state is not None:
         complain(state())
+
+
+def _found_before(error: PostgresMemoryError) -> bool:
+    """Say whether an error is of a kind that is found before anything is done."""
+    return _status_of(error) == WRONG_USE or isinstance(error, SchemaError | SpaceError)
 
 
 def _status_of(error: PostgresMemoryError) -> int:
