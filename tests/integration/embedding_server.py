@@ -49,9 +49,9 @@ class Endpoint:
 
 
 @contextmanager
-def served_endpoint() -> Iterator[tuple[Endpoint, str]]:
+def served_endpoint(answering: Endpoint | None = None) -> Iterator[tuple[Endpoint, str]]:
     """Serve until the body ends; give what answers, and the URL."""
-    served = Endpoint()
+    served = answering or Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -102,25 +102,24 @@ def test_a_key_goes_to_the_endpoint_it_is_meant_for(
     assert served.keys == [None, "Bearer of-this"]
 
 
-def test_what_an_embedder_refuses_is_named(
-    run: Callable[..., Outcome], endpoint: tuple[Endpoint, str]
-) -> None:
-    served, url = endpoint
-    run("store", "fine", "--id", "fine")
-    run("store", "unembeddable\x1b[2J", "--id", "bad")
-    answer = served.answer
+class Refusing(Endpoint):
+    """Refuses every request with a text of a kind, and says it back."""
 
-    def refusing(body: dict[str, Any], key: str | None) -> tuple[int, dict[str, str], Any]:
+    def answer(self, body: dict[str, Any], key: str | None) -> tuple[int, dict[str, str], Any]:
         if any("unembeddable" in text for text in body["input"]):
             return 400, {}, {"error": body["input"]}
-        return answer(body, key)
+        return super().answer(body, key)
 
-    served.answer = refusing  # type: ignore[method-assign]
-    outcome = run("reembed", "s", "--embedder", f"openai:m,url={url}")
+
+def test_what_an_embedder_refuses_is_named(run: Callable[..., Outcome]) -> None:
+    run("store", "fine", "--id", "fine")
+    run("store", "unembeddable\x9b2J", "--id", "bad")
+    with served_endpoint(Refusing()) as (_, url):
+        outcome = run("reembed", "s", "--embedder", f"openai:m,url={url}")
     assert outcome.status == 1
     assert outcome.out == "space 's': 1 embedded, 1 refused, 0 changed meanwhile, 1 pending\n"
     assert "memory 'bad'" in outcome.err
-    assert "\x1b" not in outcome.err
+    assert "\x9b" not in outcome.err
 
 
 def test_an_endpoint_that_is_away_is_one_line(run: Callable[..., Outcome]) -> None:

@@ -12,7 +12,7 @@ from postgres_memory.errors import UsageError
 from . import options
 from .given import json_of, text_of
 from .output import complain, memories, print_json, progress, say
-from .running import PROBLEM, Session, confirm, session, to_its_end
+from .running import PROBLEM, BatchByBatch, confirm, session, to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,13 +54,13 @@ def delete(
     By ids they go one after another; a filter deletes all or none, and asks before. The exit status is 1 if an id is
     not there.
     """
-    tally = Tally(dry_run)
+    tally, batches = Tally(dry_run), BatchByBatch()
     target = options.Target(dsn, namespace, schema, debug, principal)
     with session(target, state=lambda: f"stopped: {tally}") as at:
         if bool(ids) + (filter is not None) + everything != 1:
             raise UsageError("name ids, or --filter, or --all: one of them")
         if ids:
-            _delete_ids(at, _read(ids), tally)
+            at.run(batches.run(_delete_ids(at.verbs, _read(ids), tally, batches)))
         else:
             asked = json_of(filter, "--filter")
             matching = at.run(_matching(at.verbs, asked, everything=everything))
@@ -68,7 +68,7 @@ def delete(
                 tally.deleted = matching
             else:
                 confirm(f"Delete {memories(matching)} of namespace {namespace!r}?", yes=yes)
-                tally.deleted = at.run(to_its_end(at.verbs.delete_many(asked, all=everything)))
+                at.run(to_its_end(_delete_matching(at.verbs, asked, everything=everything, tally=tally)))
     _print(tally, as_json=as_json)
 
 
@@ -87,13 +87,20 @@ async def _matching(verbs: Verbs, asked: Mapping[str, Any] | None, *, everything
     return await verbs.count(asked, include_inactive=True)
 
 
-def _delete_ids(at: Session, ids: list[str], tally: Tally) -> None:
+async def _delete_matching(
+    verbs: Verbs, asked: Mapping[str, Any] | None, *, everything: bool, tally: Tally
+) -> None:
+    tally.deleted = await verbs.delete_many(asked, all=everything)
+
+
+async def _delete_ids(verbs: Verbs, ids: list[str], tally: Tally, batches: BatchByBatch) -> None:
     with progress("deleting", len(ids)) as show:
         for number, id_ in enumerate(ids, 1):
-            if at.run(to_its_end(_delete_one(at.verbs, id_, dry_run=tally.dry_run))):
+            if await _delete_one(verbs, id_, dry_run=tally.dry_run):
                 tally.deleted += 1
             else:
                 tally.missing.append(id_)
+            batches.between()
             show(number, len(ids))
 
 

@@ -107,7 +107,9 @@ def principal_role_of(target: Target) -> str:
     """Return the database role that principals act as."""
     from postgres_memory._sql.policies import PRINCIPAL_ROLE
 
-    return target.principal_role or os.environ.get(PRINCIPAL_ROLE_VARIABLE) or PRINCIPAL_ROLE
+    if target.principal_role is not None:
+        return target.principal_role
+    return os.environ.get(PRINCIPAL_ROLE_VARIABLE) or PRINCIPAL_ROLE
 
 
 async def _close(memory: PostgresMemory, embedder: object) -> None:
