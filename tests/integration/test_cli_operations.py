@@ -156,11 +156,11 @@ class TestPurge:
         assert [content for content, _ in stored(database.direct_dsn)] == ["not yet", "lasting"]
 
 
-def number(dsn: str) -> int:
+def number(dsn: str, query: str = "SELECT count(*) FROM memory.memories") -> int:
     async def count() -> int:
         connection = await asyncpg.connect(dsn)
         try:
-            return int(await connection.fetchval("SELECT count(*) FROM memory.memories"))
+            return int(await connection.fetchval(query))
         finally:
             await connection.close()
 
@@ -207,8 +207,7 @@ async def test_ctrl_c_while_a_filter_deletes_waits_for_the_truth(database: Datab
         await connection.execute("SELECT FROM memory.memories FOR UPDATE")
         with started("delete", "--all", "--yes", dsn=database.dsn) as process:
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            while not await connection.fetchval(waiting):
-                await asyncio.sleep(0.05)
+            await asyncio.to_thread(wait_until, lambda: number(database.direct_dsn, waiting) > 0)
             process.send_signal(signal.SIGINT)
             await asyncio.sleep(0.5)
             assert process.poll() is None

@@ -36,6 +36,7 @@ def graph(
     min_confidence: walking.MinConfidence = 0.0,
     limit: walking.Limit = 50,
     include_inactive: options.IncludeInactive = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
     principal: options.As = None,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
@@ -62,7 +63,7 @@ def graph(
 
     with session(options.Target(dsn, namespace, schema, debug, principal)) as at:
         start, related = at.run(look(at.verbs))
-    _print(format, start, related)
+    _print(Format.JSON if as_json else format, start, related)
 
 
 def _print(format: Format, start: MemoryRecord, related: Related) -> None:

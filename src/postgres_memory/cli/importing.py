@@ -21,11 +21,12 @@ from postgres_memory._transfer.reading import Lines
 from postgres_memory.errors import InvalidValueError
 
 from . import options
-from .output import complain, progress
+from .output import complain, print_json, progress
 from .running import PROBLEM, Session, reported, session, to_its_end
 from .standard_input import StandardInput
 
 if TYPE_CHECKING:
+    from postgres_memory.bulk_records import ImportResult
     from postgres_memory.postgres import PostgresMemory
 
 #: Lines to a transaction.
@@ -63,6 +64,7 @@ def import_(
     on_conflict: Annotated[
         OnConflict, typer.Option(help="Of an export: what becomes of memories whose ids are there already.")
     ] = OnConflict.ERROR,
+    as_json: options.AsJson = False,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
@@ -85,16 +87,27 @@ def import_(
         if begins_export(_start(stream)):
             with session(target) as at, progress("importing") as show, _left(stream):
                 whole = at.run(at.memory.import_(stream, on_conflict=on_conflict.value, progress=show))
-            typer.echo(
-                f"{whole.stored} stored, {whole.ignored} ignored, {whole.relations} relations, "
-                f"{whole.messages} messages"
-            )
+            _print_whole(whole, as_json=as_json)
             return
         with session(target, state=state) as at:
             import_lines(at, stream, tally)
-    typer.echo(str(tally))
+    if as_json:
+        print_json({"stored": tally.stored, "bad": tally.bad})
+    else:
+        typer.echo(str(tally))
     if tally.bad:
         raise typer.Exit(PROBLEM)
+
+
+def _print_whole(result: ImportResult, *, as_json: bool) -> None:
+    if as_json:
+        names = ("stored", "ignored", "relations", "relations_ignored", "messages", "messages_ignored")
+        print_json({name: getattr(result, name) for name in names})
+    else:
+        typer.echo(
+            f"{result.stored} stored, {result.ignored} ignored, {result.relations} relations, "
+            f"{result.messages} messages"
+        )
 
 
 def import_lines(at: Session, stream: IO[bytes], tally: Tally) -> None:

@@ -42,8 +42,9 @@ from .update import update
 from .verify import verify
 
 EXIT_STATUS = (
-    "Exit status: 0 done; 1 the database or the data has a problem (also: bad lines in an import, embeddings that "
-    "differ); 2 the arguments, the input or the configuration are wrong; 130 interrupted."
+    "Exit status: 0 done; 1 the database or the data has a problem (also: no such memory, bad lines in an import, "
+    "embeddings that differ), or a person said no; 2 the arguments, the input or the configuration are wrong; 130 "
+    "interrupted."
 )
 
 app = typer.Typer(
