@@ -12,6 +12,8 @@ import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._sql.schema_version import REVISION
+from postgres_memory.config import Dsn
+from postgres_memory.migrations import migrate
 
 from ..migration.catalog import read_catalog
 from .command import Outcome, caller, execute, interrupted, line, started, stored, wait_until
@@ -221,3 +223,51 @@ async def test_ctrl_c_while_a_filter_deletes_waits_for_the_truth(database: Datab
     finally:
         await connection.close()
     assert await asyncio.to_thread(number, database.direct_dsn) == 0
+
+
+async def test_ctrl_c_in_a_migration_leaves_whole_revisions(
+    empty_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POSTGRES_MEMORY_MIGRATION_DSN", raising=False)
+    await migrate(Dsn(empty_database.direct_dsn), revision="0009")
+    connection = await asyncpg.connect(empty_database.direct_dsn)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("LOCK memory.memories")
+        with started("migrate", dsn=empty_database.dsn) as process:
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            await asyncio.to_thread(wait_until, lambda: number(empty_database.direct_dsn, waiting) > 0)
+            status, out, last = await asyncio.to_thread(interrupted, process)
+        assert (status, out, last) == (130, b"", "the revision under way was rolled back; call it again")
+        await transaction.rollback()
+        assert await connection.fetchval("SELECT version_num FROM memory.alembic_version") in ("0009", "0010")
+    finally:
+        await connection.close()
+    assert await migrate(Dsn(empty_database.direct_dsn)) == REVISION
+
+
+async def test_ctrl_c_in_the_building_of_an_index_is_cleared_by_the_next_call(database: Database) -> None:
+    async with PostgresMemory(database.dsn, embedder=one_vector, space="s") as memory:
+        await memory.add_many(["one", "two"])
+    connection = await asyncpg.connect(database.direct_dsn)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("UPDATE memory.memory_embeddings SET embedding = embedding")
+        with started("create-index", "s", dsn=database.dsn) as process:
+            building = "SELECT count(*) FROM pg_stat_progress_create_index"
+            await asyncio.to_thread(wait_until, lambda: number(database.direct_dsn, building) > 0)
+            await asyncio.sleep(1)  # it asks twice a second
+            status, out, last = await asyncio.to_thread(interrupted, process)
+        assert (status, out) == (130, b"")
+        assert last.startswith("stopped while waiting for writers before build")
+        await transaction.rollback()
+    finally:
+        await connection.close()
+    async with PostgresMemory(database.dsn) as memory:
+        assert (await memory.create_index("s")).type == "vector"
+
+
+def one_vector(texts: list[str]) -> list[list[float]]:
+    return [[1.0, float(len(text))] for text in texts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -74,36 +75,40 @@ def _options(
     """Memory for production agents on PostgreSQL and pgvector."""
 
 
-app.command("migrate", epilog=EXIT_STATUS)(migrate)
-app.command("store", epilog=EXIT_STATUS)(store)
-app.command("search", epilog=EXIT_STATUS)(search)
-app.command("recall", epilog=EXIT_STATUS)(recall)
-app.command("get", epilog=EXIT_STATUS)(get)
-app.command("find", epilog=EXIT_STATUS)(find)
-app.command("count", epilog=EXIT_STATUS)(count)
-app.command("update", epilog=EXIT_STATUS)(update)
-app.command("delete", epilog=EXIT_STATUS)(delete)
-app.command("relate", epilog=EXIT_STATUS)(relate)
-app.command("unrelate", epilog=EXIT_STATUS)(unrelate)
-app.command("related", epilog=EXIT_STATUS)(related)
-app.command("graph", epilog=EXIT_STATUS)(graph)
-app.command("supersede", epilog=EXIT_STATUS)(supersede)
-app.command("restore", epilog=EXIT_STATUS)(restore)
-app.command("archive", epilog=EXIT_STATUS)(archive)
-app.command("history", epilog=EXIT_STATUS)(history)
-app.command("import", epilog=EXIT_STATUS)(import_)
-app.command("export", epilog=EXIT_STATUS)(export)
-app.command("spaces", epilog=EXIT_STATUS)(spaces)
-app.command("reembed", epilog=EXIT_STATUS)(reembed)
-app.command("embed-pending", epilog=EXIT_STATUS)(embed_pending)
-app.command("switch-space", epilog=EXIT_STATUS)(switch_space)
-app.command("drop-space", epilog=EXIT_STATUS)(drop_space)
-app.command("create-index", epilog=EXIT_STATUS)(create_index)
-app.command("drop-index", epilog=EXIT_STATUS)(drop_index)
-app.command("purge", epilog=EXIT_STATUS)(purge)
-app.command("erase", epilog=EXIT_STATUS)(erase)
-app.command("verify", epilog=EXIT_STATUS)(verify)
-app.command("demo", epilog=EXIT_STATUS)(demo)
+def _add(name: str, command: Callable[..., None], group: str) -> None:
+    app.command(name, epilog=EXIT_STATUS, rich_help_panel=group)(command)
+
+
+_add("migrate", migrate, "Set up")
+_add("demo", demo, "Set up")
+_add("store", store, "Memories")
+_add("search", search, "Memories")
+_add("recall", recall, "Memories")
+_add("get", get, "Memories")
+_add("find", find, "Memories")
+_add("count", count, "Memories")
+_add("update", update, "Memories")
+_add("delete", delete, "Memories")
+_add("relate", relate, "Relations")
+_add("unrelate", unrelate, "Relations")
+_add("related", related, "Relations")
+_add("graph", graph, "Relations")
+_add("supersede", supersede, "Versions")
+_add("restore", restore, "Versions")
+_add("archive", archive, "Versions")
+_add("history", history, "Versions")
+_add("import", import_, "Files")
+_add("export", export, "Files")
+_add("spaces", spaces, "Embedding spaces")
+_add("reembed", reembed, "Embedding spaces")
+_add("embed-pending", embed_pending, "Embedding spaces")
+_add("switch-space", switch_space, "Embedding spaces")
+_add("drop-space", drop_space, "Embedding spaces")
+_add("create-index", create_index, "Embedding spaces")
+_add("drop-index", drop_index, "Embedding spaces")
+_add("purge", purge, "Upkeep")
+_add("erase", erase, "Upkeep")
+_add("verify", verify, "Upkeep")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -50,16 +50,30 @@ _NOTHING: dict[Clearable, tuple[str, object]] = {
 }
 
 
+NewContent = Annotated[
+    str | None,
+    typer.Option("--content", show_default=False, help="The new text; - reads all of standard input."),
+]
+Mode = Annotated[
+    MetadataMode, typer.Option("--metadata-mode", help="Whether its keys come beside those there are.")
+]
+Clear = Annotated[
+    list[Clearable] | None,
+    typer.Option("--clear", show_default=False, help="Empty this field; may be given several times."),
+]
+Version = Annotated[
+    int | None,
+    typer.Option(
+        "--expected-version", min=1, show_default=False, help="Change it only if it is at this one."
+    ),
+]
+
+
 def update(
     id: options.Id,
-    content: Annotated[
-        str | None,
-        typer.Option("--content", show_default=False, help="The new text; - reads all of standard input."),
-    ] = None,
+    content: NewContent = None,
     metadata: record_options.Metadata = None,
-    metadata_mode: Annotated[
-        MetadataMode, typer.Option("--metadata-mode", help="Whether its keys come beside those there are.")
-    ] = MetadataMode.MERGE,
+    metadata_mode: Mode = MetadataMode.MERGE,
     tags: record_options.Tags = None,
     *,
     importance: record_options.Importance = None,
@@ -71,16 +85,8 @@ def update(
     owner: record_options.Owner = None,
     readers: record_options.Readers = None,
     writers: record_options.Writers = None,
-    clear: Annotated[
-        list[Clearable] | None,
-        typer.Option("--clear", show_default=False, help="Empty this field; may be given several times."),
-    ] = None,
-    expected_version: Annotated[
-        int | None,
-        typer.Option(
-            "--expected-version", min=1, show_default=False, help="Change it only if it is at this one."
-        ),
-    ] = None,
+    clear: Clear = None,
+    expected_version: Version = None,
     as_json: options.AsJson = False,
     embedder: options.Embedder = None,
     principal: options.As = None,
