@@ -102,7 +102,7 @@ async def test_a_dry_run_counts_what_goes_and_changes_nothing(
 ) -> None:
     memory, other = await furnish(database, "one"), await furnish(database, "two")
     await watcher.execute(
-        "UPDATE memory.session_messages SET owner = 'ana', readers = '{ben, cid}' WHERE seq % 2 = 0"
+        "UPDATE memory.session_messages SET owner = 'ana', readers = '{ana, ben, cid}' WHERE seq % 2 = 0"
     )
     before = await traces(watcher, "one")
     namespace = "one" if principal is None else None
