@@ -24,6 +24,7 @@ async def erase(
     namespace: str | None,
     *,
     principal: str | None,
+    dry_run: bool,
     batch_size: int,
     progress: Callable[[Erased], object] | None,
 ) -> Erased:
@@ -33,6 +34,8 @@ async def erase(
     those that were there go first, and what they tell of is gone with the memories; those left by this go last.
     """
     _check(context, namespace, principal)
+    if dry_run:
+        return await _counted(context, principal)
     check_positive(batch_size, "batch_size")
     if context.connection is not None:
         raise UsageError(
@@ -55,6 +58,14 @@ def _check(context: Context, namespace: str | None, principal: str | None) -> No
         raise InvalidValueError("namespace", f"must repeat the one of this object, {context.namespace!r}")
     if principal is not None:
         check_key(principal, "principal")
+
+
+async def _counted(context: Context, principal: str | None) -> Erased:
+    from .._sql.erasing import count_erasable
+
+    parameters = {"namespace": context.namespace, "principal": principal}
+    (row,) = await context.fetch(count_erasable, parameters, principal is not None)
+    return Erased(**dict(row))
 
 
 _FOREIGN_KEY_VIOLATION = "23503"

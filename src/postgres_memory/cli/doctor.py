@@ -51,7 +51,7 @@ def doctor(
     Nothing is changed without --repair, nobody is kept waiting, and no check takes long. What the login may not see is
     a notice that says so.
     """
-    target = options.Target(dsn, namespace, schema, debug, read_dsn)
+    target = options.Target(dsn, namespace, schema, debug, read_dsn=read_dsn)
     state = (lambda: "what was half built, --repair puts right the next time") if repair else None
     with session(target, state=state) as at, progress("repairing" if repair else "examining"):
         found = at.run(at.memory.doctor(repair=repair))
