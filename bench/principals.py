@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import asyncpg
-from contest import database, report, sentence, take_turns
+from contest import database, report, take_turns
+from suite.texts import sentence
 
 from postgres_memory import MemoryPermissions, PostgresMemory
 from postgres_memory.postgres import Verbs
