@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= .venv-lowest
+BENCH ?= .venv-bench
 ARGS ?=
 PGBOUNCER ?= pgbouncer
 
@@ -13,10 +14,11 @@ IN_CONTAINER_POOLED := $(addprefix tests/integration/test_,$(addsuffix .py,poole
 	records session sync transactions))
 
 BIN := $(VENV)/bin
-SOURCES := src tests scripts alembic
+SOURCES := src tests scripts alembic bench
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-faults test-pooler test-container test-skipped images lint types imports test-lowest clean
+.PHONY: help demo test test-faults test-pooler test-container test-skipped images lint types imports test-lowest \
+	bench bench-peers clean
 
 help:
 	@sed -n 's/^| `\(make [^`]*\)` | /\1: /p' CONTRIBUTING.md | sed 's/ |$$//'
@@ -63,6 +65,13 @@ imports: $(VENV)/.dev
 test-lowest: $(LOWEST)/.dev
 	$(LOWEST)/bin/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
+# ARGS=--quick takes less than 3 minutes, ARGS=--full as long as it takes. Peers take part once bench-peers was made.
+bench: $(BENCH)/.bench
+	$(BENCH)/bin/python bench/run.py $(ARGS)
+
+bench-peers:
+	$(PYTHON) bench/peers.py
+
 clean:
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -79,6 +88,10 @@ $(VENV)/.dev: $(VENV)/.package
 $(LOWEST)/.dev: $(LOWEST)/.made pyproject.toml scripts/lowest.py
 	$(LOWEST)/bin/python scripts/lowest.py > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install --quiet -c $(LOWEST)/constraints.txt -e '.[embedded]' --group test
+	@touch $@
+
+$(BENCH)/.bench: $(BENCH)/.made pyproject.toml bench/requirements.txt
+	$(BENCH)/bin/python -m pip install --quiet -e '.[embedded]' -r bench/requirements.txt
 	@touch $@
 
 # --group needs pip 25.1.

@@ -63,6 +63,7 @@ async def measured(arguments: argparse.Namespace) -> Outcome:
             crew.dismiss()
             await databases.drop_all()
     outcome.environment["minutes"] = round((time.monotonic() - begin) / 60, 1)
+    outcome.environment["load at the end"] = round(os.getloadavg()[0], 1)
     return outcome
 
 

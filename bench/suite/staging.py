@@ -11,7 +11,7 @@ from typing import Any
 
 from contestants import MEASURES
 
-from suite.crew import Crew, ContestantError, Member
+from suite.crew import ContestantError, Crew, Member
 from suite.outcome import Outcome
 from suite.server import Databases
 from suite.sizes import Sizes

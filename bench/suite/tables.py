@@ -83,7 +83,7 @@ def of_growth(outcome: Outcome) -> str:
         for name in ("ours", "FLOOR")
         if any(name in outcome.rounds.get(f"growth {verb}, {count:,}", {}) for count in counts)
     ]
-    return table(("ms at", "", *(f"{count:,}" for count in counts)), rows)
+    return table(("ms at", "", *(f"{count:,}" for count in counts)), rows) if rows else ""
 
 
 def axes(outcome: Outcome) -> tuple[list[str], list[int]]:
