@@ -4,6 +4,7 @@ python bench/recall.py                                  # the notes of an agent 
 python bench/recall.py --folder FOLDER --data NAME      # any other data set of that form
 python bench/recall.py --shuffled                       # as unrelated facts: no threads, subjects, dates
 python bench/recall.py --model                          # also the vectors of a local model (see README.md)
+python bench/recall.py --model --peers                  # and what peers find by the same vectors
 python bench/recall.py --mistyped 0.2                   # with typing errors in a fifth of the longer words
 python bench/recall.py --latency
 """
@@ -20,13 +21,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import asyncpg
 import numpy as np
 from contest import database
+from contestants import peers as all_peers
 from questions import BM25, METRICS, Conversation, measure, read_conversations, together
+from recall_peers import Peers
 
 from postgres_memory import PostgresMemory, Ranking
 from postgres_memory.ranking import PRESETS, Preset
@@ -138,8 +142,14 @@ def _interval(values: np.ndarray, picks: np.ndarray, sign: str = "") -> str:
 async def quality(arguments: argparse.Namespace, conversations: list[Conversation]) -> Outcome:
     model = load_model() if arguments.model else None
     outcome = Outcome({}, [])
-    async with database() as dsn:
+    async with database() as dsn, AsyncExitStack() as stack:
         connection = await asyncpg.connect(dsn)
+        peers = None
+        if model is not None and arguments.peers is not None:
+            peers = Peers(arguments.peers or all_peers(), dsn, model)
+            stack.callback(peers.dismiss)
+            for name, why in peers.absent.items():
+                print(f"  not there: {name}: {why}", file=sys.stderr)
         await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
         for conversation in conversations:
             memory = PostgresMemory(
@@ -150,7 +160,7 @@ async def quality(arguments: argparse.Namespace, conversations: list[Conversatio
                 embedder=model,
                 space=None if model is None else "minilm",
             )
-            async with memory:
+            async with memory, AsyncExitStack() as stores:
                 for turn in conversation.turns:
                     await memory.add(**turn.item())
                 await memory.refresh_words()
@@ -165,6 +175,8 @@ async def quality(arguments: argparse.Namespace, conversations: list[Conversatio
                     rankers["vectors of the model"] = vectors(model, conversation)
                     rankers["hybrid"] = recalled(memory, "hybrid")
                     rankers["hybrid by ranks"] = recalled(memory, replace(PRESETS["hybrid"], fusion="rrf"))
+                if peers is not None:
+                    rankers |= await stores.enter_async_context(peers.storing(conversation))
                 for asked in conversation.questions:
                     outcome.categories.append(asked.category)
                     for name, rank in rankers.items():
@@ -274,10 +286,17 @@ def main() -> None:
     parser.add_argument("--together", action="store_true", help="all conversations in one namespace")
     parser.add_argument("--model", action="store_true", help="also rank by the vectors of a local model")
     parser.add_argument(
+        "--peers", nargs="*", metavar="NAME", help="with --model, also peers (all of them if none is named)"
+    )
+    parser.add_argument(
         "--telling", metavar="CATEGORY", help="whether scores tell questions that nothing answers"
     )
     parser.add_argument("--latency", action="store_true", help="measure times, not quality")
     arguments = parser.parse_args()
+    if arguments.peers is not None and not arguments.model:
+        parser.error("--peers compares vectors of the model: give --model, too")
+    if set(arguments.peers or ()) - set(all_peers()):
+        parser.error(f"--peers: one of {', '.join(all_peers())}")
     if arguments.telling:
         asyncio.run(telling(arguments))
         return

@@ -40,6 +40,9 @@ class Member:
             cwd=log.parent,
         )
         self._read = b""
+
+    def greet(self) -> Member:
+        """Wait until it is there and says what it can do. Raises ContestantError."""
         try:
             hello = self._answer(PATIENCE)
         except ContestantError:
@@ -49,6 +52,7 @@ class Member:
         self.in_process: bool = hello["in_process"]
         self.versions: str = hello["versions"]
         self.note: str = hello["note"]
+        return self
 
     def __call__(self, order: str, patience: float = PATIENCE, **options: Any) -> dict[str, Any]:
         """Give an order, wait, and return the answer. Raises ContestantError."""
@@ -102,14 +106,23 @@ class Crew:
         self.members: list[Member] = []
         self.absent: dict[str, str] = {}
         self._folder = folder
+        coming: dict[str, Member] = {}  # all at once: some import for seconds
         for name in names:
             try:
-                self.members.append(self.engage(name))
+                coming[name] = self._start(name)
+            except ContestantError as failed:
+                self.absent[name] = str(failed)
+        for name, member in coming.items():
+            try:
+                self.members.append(member.greet())
             except ContestantError as failed:
                 self.absent[name] = str(failed)
 
     def engage(self, name: str) -> Member:
-        """Start a contestant's process. Raises ContestantError."""
+        """Start one more process of a contestant. Raises ContestantError."""
+        return self._start(name).greet()
+
+    def _start(self, name: str) -> Member:
         environment = CONTESTANTS[name][1]
         python = sys.executable
         if environment is not None:

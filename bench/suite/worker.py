@@ -66,6 +66,14 @@ class Worker:
             numbers = range(start, min(start + _AT_ONCE, first + count))
             await self.contestant.fill([item(number) for number in numbers])
 
+    async def load(self, items: list[tuple[str, dict[str, Any]]]) -> None:
+        """Store what is given."""
+        await self.contestant.fill([(content, metadata) for content, metadata in items])
+
+    async def asked(self, queries: list[str], limit: int) -> dict[str, Any]:
+        """Return what is nearest to each query that is given."""
+        return {"answers": [list(await self._called("search", query, limit)) for query in queries]}
+
     async def index(self) -> dict[str, Any]:
         begin = time.perf_counter()
         await self.contestant.index()

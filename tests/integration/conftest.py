@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
 
 import asyncpg
 import pytest
 
 from postgres_memory import PostgresMemory
-from postgres_memory._sql.compile import catalog
+from postgres_memory._database import Database as Connections
+from postgres_memory._sql.compile import Statement, catalog
 from tests.conftest import POOLER, Database
 from tests.integration.export_files import build
 from tests.integration.export_namespaces import opened
 from tests.integration.permission_model import World, one_of_each
+
+#: Statements with their arguments.
+Ran = list[tuple[Statement, list[Any]]]
 
 #: What cannot by nature be tried through a pooler, and why: whole files, and tests.
 NOT_THROUGH_A_POOLER = {
@@ -52,6 +57,22 @@ async def full(database: Database) -> AsyncIterator[PostgresMemory]:
     async with opened(database, "full") as memory:
         await build(memory, database.direct_dsn)
         yield memory
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
+    """The statements that ran, with their arguments."""
+    statements: Ran = []
+    fetch = Connections.fetch
+
+    async def noted(
+        self: Connections[Any], statement: Statement, parameters: Mapping[str, Any], *rest: Any
+    ) -> list[asyncpg.Record]:
+        statements.append((statement, [parameters[name] for name in statement.parameters]))
+        return await fetch(self, statement, parameters, *rest)
+
+    monkeypatch.setattr(Connections, "fetch", noted)
+    return statements
 
 
 @pytest.fixture

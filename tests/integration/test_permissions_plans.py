@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import pytest
 
 from postgres_memory import MemoryPermissions, PostgresMemory, PrincipalMemory
-from postgres_memory._database import Database as Connections
 from tests.conftest import Database
 
+from .conftest import Ran
 from .test_principals_sql import as_principal
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from postgres_memory._sql.compile import Statement
-
 MANY = 4_000
-
-Ran = list[tuple["Statement", list[Any]]]
-
-
-@pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
-    """The statements that ran, with their arguments."""
-    statements: Ran = []
-    fetch = Connections.fetch
-
-    async def noted(
-        self: Connections[Any], statement: Statement, parameters: Mapping[str, Any], *rest: Any
-    ) -> list[asyncpg.Record]:
-        statements.append((statement, [parameters[name] for name in statement.parameters]))
-        return await fetch(self, statement, parameters, *rest)
-
-    monkeypatch.setattr(Connections, "fetch", noted)
-    return statements
 
 
 async def fill(memory: PostgresMemory) -> None:
