@@ -46,7 +46,7 @@ def of_measurements(outcome: Outcome) -> str:
     special = sorted(
         {name for workload in workloads for name in outcome.rounds[workload]} - set(CONTESTANTS),
     )
-    present = [name for name in (*MEASURES, *peers()) if name not in outcome.absent]
+    present = [name for name in (*MEASURES, *peers()) if name in outcome.versions]
     rows = [
         (workload, *(_cell(outcome, workload, name) for name in present))
         for workload in workloads

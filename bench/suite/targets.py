@@ -88,7 +88,7 @@ def missing(outcome: Outcome, workload: str, against: str, target: str, *names: 
     failures = outcome.failures.get(workload, {})
     why = [f"{name}: {failures[name]}" for name in names if name in failures]
     why += [f"{name}: {outcome.absent[name]}" for name in names if name in outcome.absent]
-    return Verdict(workload, against, None, target, MISSING, "; ".join(why))
+    return Verdict(workload, against, None, target, MISSING, "; ".join(why) or "left out of this run")
 
 
 def judged(
