@@ -92,7 +92,7 @@ async def growth(run: Run) -> None:
                 if verb == "near":  # without an index before: so FLOOR's search is exact
                     stage.each("index")
                     await stage.tidy()
-                calls = run.sizes.slow_calls if verb == "search" else run.sizes.calls
+                calls = run.sizes.calls if verb in ("find", "store") else run.sizes.slow_calls
                 for member in list(stage.members):
                     for number in (0, 1):
                         block = stage.attempt(

@@ -95,7 +95,7 @@ async def by_index(run: Run) -> None:
                     stage.attempt(member, workload, "index")
             await stage.tidy()
             tune(stage, workload, count)
-            stage.take_turns(workload, "near", run.sizes.calls)
+            stage.take_turns(workload, "near", run.sizes.slow_calls)
             judge(stage, workload, "near", count)
             if count <= 100_000:
                 filters(stage, count)
