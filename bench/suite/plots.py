@@ -80,7 +80,8 @@ def _over_n(pyplot, outcome: Outcome, metric: str, factor: float, label: str):
                 place.plot(*zip(*points, strict=True), style, color=_COLOURS.get(name), label=name)
         place.set_title(kind)
         _scale(place, "memories", label)
-        place.legend(fontsize="small")
+        if names:
+            place.legend(fontsize="small")
     return figure if drawn else None
 
 
