@@ -52,7 +52,9 @@ def _growth(pyplot, outcome: Outcome):
                 if points:
                     place.plot(*zip(*points, strict=True), style, color=f"C{number}", label=f"{verb}, {name}")
         _scale(place, "memories", label)
-    places[0].legend(fontsize="small")
+    places[1].legend(
+        *places[0].get_legend_handles_labels(), fontsize="small", loc="upper left", bbox_to_anchor=(1.02, 1)
+    )
     figure.suptitle("Growth: the cost of a call at more and more memories")
     return figure
 
