@@ -128,6 +128,8 @@ class Lending:
         self.borrowed = borrowed
         self._acquire_timeout = acquire_timeout
         self._held: dict[object, _Held] = {}
+        #: How many connections of a pool of our own were given back, and not taken again: who takes one does not wait.
+        self._given_back = 0
         self._waiting = 0
         self._nobody_waits = asyncio.Event()
         self._over = False
@@ -154,7 +156,11 @@ class Lending:
         return connection
 
     async def _first_free(self, loop: asyncio.AbstractEventLoop) -> PoolConnectionProxy[asyncpg.Record]:
-        waiting = asyncio.timeout(self._acquire_timeout)
+        at_once = self._given_back > 0
+        self._given_back -= at_once
+        waiting = asyncio.timeout(
+            None if at_once else self._acquire_timeout
+        )  # a timer costs as much as acquiring
         try:
             async with waiting:
                 with in_time():
@@ -190,6 +196,7 @@ class Lending:
             else:
                 proxy._con._on_release()
                 await proxy._holder.release(LETTING_GO)
+                self._given_back += 1
 
     @asynccontextmanager
     async def lent(self, purpose: str) -> AsyncIterator[Connection]:
