@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ._pooling import Connection
     from ._principal import Principal
     from ._sql.compile import Catalog, Statement, StatementBuilder
+    from ._writing.coalescing import Coalescer
     from .embedding.spaces import SpaceEmbedder
     from .ranking import Ranking
 
@@ -76,10 +77,10 @@ class Context:
 
     ``connection`` is the one of the transaction that the call joins: the caller's, or that of our block ``scope``;
     ``level`` says how many transactions and savepoints of this call are around.
-    ``toucher`` counts accesses, where they are counted. ``thread_field`` and ``subject_field`` are keys of metadata.
-    ``embedder`` embeds the ``fields`` of memories beside the hash embedding; with ``embed_in_transactions`` also in the
-    caller's, which waits for it. ``principal`` is who is asking, None for the trusted backend; ``acting`` says that the
-    transaction of ``connection`` is bound to it already.
+    ``toucher`` counts accesses, where they are counted; ``coalescer`` has writes go together. ``thread_field`` and
+    ``subject_field`` are keys of metadata. ``embedder`` embeds the ``fields`` of memories beside the hash embedding;
+    with ``embed_in_transactions`` also in the caller's, which waits for it. ``principal`` is who is asking, None for
+    the trusted backend; ``acting`` says that the transaction of ``connection`` is bound to it already.
     """
 
     database: Database[Catalog]
@@ -91,6 +92,7 @@ class Context:
     scope: Scope | None = None
     level: int = 0
     toucher: Toucher | None = None
+    coalescer: Coalescer | None = None
     thread_field: str | None = None
     subject_field: str | None = None
     ranking: Ranking | None = None

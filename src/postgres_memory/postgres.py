@@ -27,6 +27,7 @@ from ._validation import (
     check_seconds,
     check_text,
 )
+from ._writing.coalescing import Coalescer
 from ._writing.touch import write_touches
 from .config import parse_dsn
 from .embedding.fields import check_fields
@@ -250,7 +251,8 @@ class PostgresMemory(Verbs):
             fields=check_fields(embedded_fields),
         )
         self._blocks: Blocks = []
-        super().__init__(replace(context, toucher=_toucher(context, access_tracking)))
+        toucher = _toucher(context, access_tracking)
+        super().__init__(replace(context, toucher=toucher, coalescer=Coalescer()))
 
     def __repr__(self) -> str:
         return f"PostgresMemory({self._connecting.source}, namespace={self.namespace!r})"
@@ -317,8 +319,9 @@ class PostgresMemory(Verbs):
                 "close() inside a block of transaction() would wait for itself; leave the block first"
             )
         try:
-            if self._context.toucher is not None:
-                await self._context.toucher.close()
+            for closing in (self._context.coalescer, self._context.toucher):
+                if closing is not None:
+                    await closing.close()
         finally:
             await self._context.database.close()
 

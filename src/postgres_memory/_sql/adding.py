@@ -28,10 +28,10 @@ from .embeddings import embedded_again, embedded_new
 from .keys import content_key
 from .parameters import (
     boolean_parameter,
-    counts_parameter,
     float_parameter,
     json_parameter,
     seconds,
+    spelt_counts_parameter,
     text_parameter,
     texts_parameter,
     time_parameter,
@@ -193,7 +193,7 @@ def _updated_key(tables: Tables, given: ColumnElement[bytes]) -> ColumnElement[b
 def _hashed(tables: Tables, stored: CTE, on_conflict: str) -> Insert:
     hashes = tables.memory_hash_embeddings
     names = ["namespace", "seq", "status", "expires_at", "embedding"]
-    rows = select(*(stored.c[name] for name in names[:-1]), counts_parameter("counts", tables))
+    rows = select(*(stored.c[name] for name in names[:-1]), spelt_counts_parameter("counts", tables))
     statement = insert(hashes).from_select(names, rows, include_defaults=False)
     if on_conflict != "update":
         return statement

@@ -51,6 +51,14 @@ def counts_parameter(name: str, tables: Tables) -> Cast[Any]:
     return cast(bindparam(name, type_=ARRAY(Integer())), tables.vector())
 
 
+def spelt_counts_parameter(name: str, tables: Tables) -> Cast[Any]:
+    """Return a parameter of shingle counts as text, as a vector.
+
+    The driver looks at each element of a list whether it is a list as well, which takes longer than all else it does.
+    """
+    return cast(bindparam(name, type_=Text()), tables.vector())
+
+
 def once(expression: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return ``expression`` as a scalar subquery, which PostgreSQL evaluates once per statement, not per row.
 

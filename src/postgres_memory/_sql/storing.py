@@ -9,7 +9,7 @@ from .embedded_fields import embedded_fields
 from .embeddings import embedded_new
 from .known_words import forget_known_words
 from .locking import doomed
-from .parameters import counts_parameter, json_parameter, text_parameter
+from .parameters import json_parameter, spelt_counts_parameter, text_parameter
 from .places import language_of_namespace, next_place
 from .repeating import repeatable
 from .schema import Tables
@@ -37,7 +37,7 @@ def store_memory(tables: Tables, embedded: bool, fielded: bool = False) -> Inser
         insert(hashes)
         .from_select(
             [hashes.c.namespace, hashes.c.seq, hashes.c.embedding],
-            select(stored.c.namespace, stored.c.seq, counts_parameter("counts", tables)),
+            select(stored.c.namespace, stored.c.seq, spelt_counts_parameter("counts", tables)),
         )
         .add_cte(stored)
     )

@@ -246,9 +246,8 @@ async def prepare(context: Context, addition: Addition) -> Prepared:
     embedding = tuple(normalize(counts))
     if record.embedding is not None and record.embedding != embedding:
         raise InvalidValueError("embedding", "is not the hash embedding of the content; leave it out")
-    parameters = _parameters(context, addition, counts) | await embedded(
-        context, record.content, record.metadata
-    )
+    parameters = parameters_of(context, addition) | {"counts": str(counts)}
+    parameters |= await embedded(context, record.content, record.metadata)
     return Prepared(replace(record, embedding=embedding), parameters)
 
 
@@ -268,7 +267,8 @@ async def add(context: Context, addition: Addition, prepared: Prepared) -> Memor
     raise changing(context, record.id)
 
 
-def _parameters(context: Context, addition: Addition, counts: list[int]) -> dict[str, Any]:
+def parameters_of(context: Context, addition: Addition) -> dict[str, Any]:
+    """Return the parameters that say a memory, but for what is made of its content."""
     record = addition.record
     ttl = context.session_ttl if record.memory_type is MemoryType.SESSION else None
     return {
@@ -290,7 +290,6 @@ def _parameters(context: Context, addition: Addition, counts: list[int]) -> dict
         "ttl_seconds": None if ttl is None else ttl.total_seconds(),
         "created_at": record.created_at if addition.dated else None,
         "dedupe": addition.dedupe == "content",
-        "counts": counts,
         "relations": encode_relations(record.relations),
     }
 

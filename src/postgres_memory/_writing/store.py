@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .._context import Context
@@ -11,10 +12,14 @@ from ..embedding.counting import counts_of
 from ..errors import DatabaseError
 from ..ids import new_id
 from .adding import add, addition_of, prepare
+from .coalescing import together
 from .embedding import embedded
+from .rows import Row
 from .thread import thread_of
 
 _UNIQUE_VIOLATION = "23505"
+#: The name of the primary key; the tables of shards add a number to it.
+_KEY = "memories_pkey"
 
 
 async def store(context: Context, content: str, metadata: dict[str, Any] | None) -> None:
@@ -26,24 +31,36 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
         )
         await add(context, addition, await prepare(context, addition))
         return
-    from .._sql.storing import store_memory
-
     text = check_content(content, max_bytes=context.limits.content_bytes)
-    encoded = encode_metadata(metadata)
-    thread = thread_of(context, metadata)
-    vectors = await embedded(context, text, metadata)
     parameters = {
         "namespace": context.namespace,
         "id": new_id(),
         "content": text,
-        "metadata": encoded,
-        "thread_id": thread,
-        "counts": await counts_of(text),
-    } | vectors
+        "metadata": encode_metadata(metadata),
+        "thread_id": thread_of(context, metadata),
+    }
+    await together(context, Row(parameters, partial(_alone, parameters, metadata)))
+
+
+async def _alone(parameters: dict[str, Any], metadata: dict[str, Any] | None, context: Context) -> None:
+    from .._sql.storing import store_memory
+
+    text = parameters["content"]
+    vectors = await embedded(context, text, metadata)
+    parameters |= vectors
+    parameters["counts"] = str(await counts_of(text))
     shape = (vectors["vector"] is not None, vectors["fields"] is not None)
     try:
         await context.fetch(store_memory, parameters, *shape, repeatable=True)
     except DatabaseError as error:
-        # The id is of our making: it was stored by this very call, and the answer was lost.
-        if error.sqlstate != _UNIQUE_VIOLATION:
+        if not _is_there(error):
             raise
+
+
+def _is_there(error: DatabaseError) -> bool:
+    """Say whether the memory was stored by this very call, and the answer was lost: its id is of our making.
+
+    What else is unique is the user's own.
+    """
+    constraint = getattr(error.__cause__, "constraint_name", None) or ""
+    return error.sqlstate == _UNIQUE_VIOLATION and constraint.startswith(_KEY)

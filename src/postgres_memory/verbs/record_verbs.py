@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .._recall.get import get, get_many
+from .._writing.add import add_among_others
 from .._writing.adding import Dedupe, OnConflict, add, addition_of, once, prepare
 from .._writing.delete import delete
 from .._writing.update import MetadataMode, update
@@ -101,6 +102,8 @@ class RecordVerbs:
             on_conflict=on_conflict,
             dedupe=dedupe,
         )
+        if idempotency_key is None and addition.shows_itself:
+            return await add_among_others(context, addition)
         prepared = await prepare(context, addition)
         return await once(context, addition, idempotency_key, lambda inside: add(inside, addition, prepared))
 
