@@ -51,10 +51,11 @@ CALLS: dict[str, tuple[Call, int]] = {
     "add_many": (lambda memory, n: memory.add_many([f"tea {n}", f"milk {n}"]), 5),
     "clear": (lambda memory, n: memory.clear(), 1),
 }
-#: These do as much as there is to do, in batches; `health` asks one thing after the other.
+#: These do as much as there is to do, in batches; `health`, `doctor` and `stats` ask one thing after the other.
 LONG = {
     "create_index",
     "create_metadata_index",
+    "doctor",
     "drop_index",
     "drop_metadata_index",
     "drop_space",
@@ -66,6 +67,7 @@ LONG = {
     "reembed",
     "refresh_words",
     "set_language",
+    "stats",
     "switch_space",
     "verify",
 }
