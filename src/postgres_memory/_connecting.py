@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ._database import Database
 from ._pooling import PoolOptions
 from ._sql.policies import PRINCIPAL_ROLE
+from ._telemetry import described
 from .config import Dsn, check_schema, dsn_from_environment, migration_dsn_from_environment, parse_dsn
 from .errors import ConfigurationError, InvalidTypeError, UsageError
 
@@ -108,6 +109,9 @@ class Connecting:
         from ._sql.compile import catalog
         from .migrations import check_schema_revision
 
+        # Private to asyncpg, and looked at gently: it spares asking the server for its database's name.
+        name = getattr(getattr(connection, "_params", None), "database", None)
+        self.database.described = described(name, self.schema, None if self.dsn is None else self.dsn.server)
         return catalog(self.schema, *await check_schema_revision(connection, self.schema))
 
 

@@ -16,6 +16,7 @@ from ._driver_errors import DRIVER_ERRORS, certified, harmless, translate, trans
 from ._pooling import Lending, PoolCounts, PoolOptions, in_time, stop, unless_lost
 from ._retrying import passes_or_is_late, persistent, unknown
 from ._route import connect, create_pool, is_direct
+from ._telemetry import SYSTEM, pool_name, watch
 from ._tokens import Tokens, changed_by
 from ._transactions import (
     READ_ONLY,
@@ -102,6 +103,8 @@ class Database(Generic[OpenedT]):
         self._closed = False
         self._untidy = 0
         self.tokens = Tokens()
+        #: What telemetry is told of it; more, once it was opened.
+        self.described = SYSTEM
         #: Where reads may go that say so, and what is told of each write.
         self.replica: Replica | None = None
 
@@ -153,6 +156,7 @@ class Database(Generic[OpenedT]):
                         pool.terminate()
                     raise
                 self._lending, self._opened = self._lending_of(pool), opened
+                watch(self._lending)
             return self._opened
 
     async def _create_pool(self) -> Pool:
@@ -246,7 +250,7 @@ class Database(Generic[OpenedT]):
     @asynccontextmanager
     async def unchecked(self, connection: Connection | None = None) -> AsyncIterator[Connection]:
         """Lend a connection also where ``on_open`` refuses the database: the caller's, a pool's, or one of its own."""
-        lending = self._lending or self._lending_of(self._borrowed)
+        lending = self._known_lending()
         if connection is not None:
             yield connection
         elif lending is not None:
@@ -256,10 +260,13 @@ class Database(Generic[OpenedT]):
             async with self._single() as single:
                 yield single
 
-    def _lending_of(self, pool: Pool | None) -> Lending | None:
-        if pool is None:
-            return None
-        return Lending(pool, borrowed=pool is self._borrowed, acquire_timeout=self._options.acquire_timeout)
+    def _known_lending(self) -> Lending | None:
+        """Return what lends connections, also before opening where the pool is the caller's."""
+        return self._lending or (None if self._borrowed is None else self._lending_of(self._borrowed))
+
+    def _lending_of(self, pool: Pool) -> Lending:
+        borrowed, name = pool is self._borrowed, pool_name(self.described)
+        return Lending(pool, borrowed=borrowed, acquire_timeout=self._options.acquire_timeout, name=name)
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Connection]:
@@ -297,7 +304,7 @@ class Database(Generic[OpenedT]):
 
     def pool_counts(self) -> PoolCounts | None:
         """Return how many connections the pool has, if it is open."""
-        lending = self._lending or self._lending_of(self._borrowed)
+        lending = self._known_lending()
         return None if lending is None else lending.counts()
 
     @asynccontextmanager

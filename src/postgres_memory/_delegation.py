@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextvars import Context, ContextVar, copy_context
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -94,13 +95,17 @@ class Synchronous:
     @contextmanager
     def _block(self, manager: AbstractAsyncContextManager[Any]) -> Iterator[Any]:
         entered = []
+        variables = Context()
 
         async def enter(_: Call) -> None:
+            nonlocal variables
             entered.append(await manager.__aenter__())
+            variables = copy_context()
 
         try:
             self._call(enter)
-            yield self._given(entered[0])
+            with _taken_over(variables):
+                yield self._given(entered[0])
         except BaseException as error:
             # Entered, it is left, also where the wait for that was interrupted.
             if entered and self._leave(manager, error):
@@ -146,6 +151,24 @@ class SynchronousOwner(Synchronous):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _taken_over(variables: Context) -> Iterator[None]:
+    """Give the body, in this thread, the context variables that were set for it in another: the current span."""
+    set_ = [
+        (variable, variable.set(value)) for variable, value in variables.items() if _differs(variable, value)
+    ]
+    try:
+        yield
+    finally:
+        for variable, token in set_:
+            with suppress(ValueError):  # a block that is left in another context than it was entered in
+                variable.reset(token)
+
+
+def _differs(variable: ContextVar[Any], value: object) -> bool:
+    return copy_context().get(variable) is not value
 
 
 def _member(of: type, name: str) -> object:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, translated
+from ._telemetry import unwatch, used, waited, waited_in_vain
 from ._validation import check_limit, check_seconds
 from ._waiting import LETTING_GO, finished, through
 from .errors import (
@@ -121,11 +122,12 @@ class _Held:
 
 
 class Lending:
-    """A pool whose connections are lent; ``borrowed`` if it is the caller's."""
+    """A pool whose connections are lent; ``borrowed`` if it is the caller's, ``name`` for telemetry."""
 
-    def __init__(self, pool: Pool, *, borrowed: bool, acquire_timeout: float) -> None:
+    def __init__(self, pool: Pool, *, borrowed: bool, acquire_timeout: float, name: str) -> None:
         self.pool = pool
         self.borrowed = borrowed
+        self.name = name
         self._acquire_timeout = acquire_timeout
         self._held: dict[object, _Held] = {}
         #: How many connections of a pool of our own were given back, and not taken again: who takes one does not wait.
@@ -141,6 +143,7 @@ class Lending:
         PoolExhaustedError if none is free in time.
         """
         loop = asyncio.get_running_loop()
+        began = loop.time()
         self._waiting += 1
         try:
             connection = await self._first_free(loop)
@@ -152,8 +155,15 @@ class Lending:
             await self.pool.release(connection)
             raise ClosedError("this object was closed; make a new one")
         task = asyncio.current_task()
-        self._held[connection] = _Held("" if task is None else task.get_name(), purpose, loop.time())
+        since = loop.time()
+        self._held[connection] = _Held("" if task is None else task.get_name(), purpose, since)
+        waited(self.name, since - began)
         return connection
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a connection."""
+        return self._waiting
 
     async def _first_free(self, loop: asyncio.AbstractEventLoop) -> PoolConnectionProxy[asyncpg.Record]:
         at_once = self._given_back > 0
@@ -166,6 +176,7 @@ class Lending:
                 with in_time():
                     return await self.pool.acquire()
         except TimeoutError:
+            waited_in_vain(self.name)
             raise self._exhausted(loop.time()) from None
 
     def _exhausted(self, now: float) -> PoolExhaustedError:
@@ -186,7 +197,9 @@ class Lending:
         pause; where the connection still waits for a cancelled statement, being cancelled again closes it, as does a
         server that does not answer.
         """
-        self._held.pop(connection, None)
+        held = self._held.pop(connection, None)
+        if held is not None:
+            used(self.name, asyncio.get_running_loop().time() - held.since)
         proxy = cast(Any, connection)
         with suppress(*DRIVER_ERRORS):
             if proxy._con is not None and not connection.is_closed() and connection.is_in_transaction():
@@ -219,6 +232,7 @@ class Lending:
     async def end(self) -> None:
         """Close a pool of our own after the calls that hold a connection, and lend nothing more."""
         self._over = True
+        unwatch(self)
         if not self.borrowed:
             try:
                 while self._waiting:

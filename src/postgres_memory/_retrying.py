@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from ._telemetry import retried
 from .errors import DatabaseError, DatabaseTimeoutError, DatabaseUnavailableError, OutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ async def persistent(
 
 
 def _tell(state: tenacity.RetryCallState) -> None:
-    error = state.outcome and state.outcome.exception()
+    error = None if state.outcome is None else state.outcome.exception()
+    retried(error)
     _logger.info("tried again, attempt %d: %s", state.attempt_number, error)
 
 

@@ -54,6 +54,15 @@ class Dsn:
         user, colon, _ = before.partition(":")
         return f"postgresql://{user}{':***' if colon else ''}{at}{place}"
 
+    @property
+    def server(self) -> tuple[str, int] | None:
+        """Return host and port, where one host is named, and in the usual place."""
+        head, _, query = self.value.partition("://")[2].partition("?")
+        place = re.fullmatch(_HOST, head.partition("/")[0].rpartition("@")[2])
+        if place is None or not place[1] or {"host", "port"} & dict(parse_qsl(query)).keys():
+            return None
+        return place[1].strip("[]"), int((place[2] or ":5432")[1:] or 5432)
+
 
 def parse_dsn(dsn: str, argument: str = "dsn") -> Dsn:
     """Return ``dsn`` in the spelling asyncpg reads; ``postgresql+asyncpg://`` and ``postgres://`` are accepted.

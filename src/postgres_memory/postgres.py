@@ -18,6 +18,7 @@ from ._principal import Principal, check_principal
 from ._recall.isolation import check_isolation
 from ._replica import Replica
 from ._sql.policies import PRINCIPAL_ROLE
+from ._telemetry import observed, observed_block, observed_verbs
 from ._transactions import Scope
 from ._validation import (
     MAX_CONTENT_BYTES,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 Blocks = list["asyncio.Task[Any] | None"]
 
 
+@observed_verbs
 class Verbs(
     ProtocolVerbs,
     RecallVerbs,
@@ -114,7 +116,8 @@ def _in_time(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
 
 for _name, _verb in inspect.getmembers(Verbs, inspect.iscoroutinefunction):
     if not _name.startswith("_"):
-        setattr(MemoryWithin, _name, _in_time(_verb))
+        # A call's span ends with what its caller gets, so it is around the time limit.
+        setattr(MemoryWithin, _name, observed(_in_time(inspect.unwrap(_verb))))
 
 
 class PrincipalMemory(Verbs):
@@ -142,6 +145,7 @@ class PrincipalMemory(Verbs):
             yield inside
 
 
+@observed_verbs
 class PostgresMemory(Verbs):
     """The memory of one namespace, in PostgreSQL.
 
@@ -365,13 +369,14 @@ class PostgresMemory(Verbs):
 async def _block(context: Context, blocks: Blocks) -> AsyncIterator[MemoryTransaction]:
     """Give the verbs inside a transaction of their own, until the block ends."""
     scope, task = Scope(), asyncio.current_task()
-    async with context.transaction() as inside:
-        blocks.append(task)
-        try:
-            yield MemoryTransaction(replace(inside, scope=scope, level=0))
-        finally:
-            blocks.remove(task)
-            await scope.end()
+    with observed_block(context):
+        async with context.transaction() as inside:
+            blocks.append(task)
+            try:
+                yield MemoryTransaction(replace(inside, scope=scope, level=0))
+            finally:
+                blocks.remove(task)
+                await scope.end()
 
 
 def _space_embedder(

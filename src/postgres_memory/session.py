@@ -11,6 +11,7 @@ from ._json import decode_metadata, encode_metadata
 from ._pooling import PoolOptions
 from ._principal import Principal, check_principal
 from ._sql.policies import PRINCIPAL_ROLE
+from ._telemetry import observed_verbs
 from ._validation import MAX_CONTENT_BYTES, check_key, check_limit, check_namespace, kind_of
 from .errors import InvalidTypeError
 from .ids import new_id
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ._pooling import Connection, Pool
 
 
+@observed_verbs
 class PostgresSession:
     """The log of one conversation: messages are JSON objects, kept whole and in order.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from .._telemetry import embedding
 from ..errors import EmbedderError, InvalidValueError
 from .accepting import Call, accept, space_of
 from .protocol import Distance
@@ -59,9 +60,10 @@ class SpaceEmbedder:
         vector: list[float] = rows[0].tolist()
         return vector
 
-    async def _asked(self, function: Call, given: object) -> Any:
+    async def _asked(self, function: Call, given: str | list[str]) -> Any:
         try:
-            return await function(given)
+            with embedding(self.space, 1 if isinstance(given, str) else len(given)):
+                return await function(given)
         except EmbedderError:
             raise
         except (
