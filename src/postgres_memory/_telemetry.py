@@ -171,6 +171,7 @@ class _Call:
             self._operation["db.collection.name"] = collection
         self._name = operation if collection is None else f"{operation} {collection}"
         self._context = context
+        self._described = context.database.described
         self._is_block = operation == "transaction"
         self._span: Span | None = None
         self._before: Current | None = None
@@ -187,7 +188,7 @@ class _Call:
             from opentelemetry.context import attach, get_current
             from opentelemetry.trace import SpanKind, set_span_in_context
 
-            attributes = {**self._context.database.described, **self._operation}
+            attributes = {**self._described, **self._operation}
             attributes["postgres_memory.namespace"] = self._context.namespace
             kind = SpanKind.INTERNAL if self._is_block else SpanKind.CLIENT
             self._span = self._signals.tracer.start_span(self._name, kind=kind, attributes=attributes)
@@ -214,8 +215,9 @@ class _Call:
         from opentelemetry.context import attach, get_current
         from opentelemetry.trace import Status, StatusCode
 
-        # What it is about is known in full once the database was opened, which the first call does.
-        span.set_attributes({**self._context.database.described, **self._rows, **failed})
+        if self._described is not self._context.database.described:  # this call opened it
+            span.set_attributes(self._context.database.described)
+        span.set_attributes({**self._rows, **failed})
         if failed:
             span.set_status(Status(StatusCode.ERROR))
         span.end()

@@ -17,6 +17,7 @@ from opentelemetry.context import get_current
 from opentelemetry.sdk.trace import ReadableSpan
 
 from postgres_memory import PostgresMemory, PostgresSession
+from postgres_memory._telemetry import _process
 from postgres_memory.config import Dsn
 from postgres_memory.errors import (
     DatabaseError,
@@ -405,3 +406,4 @@ async def test_without_providers_nothing_is_told(database: Database) -> None:
     async with PostgresMemory(database.dsn, embedder=embed, space="one") as memory:
         await memory.store("one")
     assert seen == [trace.INVALID_SPAN]
+    assert _process.looked_up() is None
