@@ -10,7 +10,6 @@ import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._retrying import persistent
-from postgres_memory._telemetry import coalesced
 from postgres_memory.errors import (
     DatabaseError,
     DatabaseUnavailableError,
@@ -129,9 +128,9 @@ async def test_the_embedder(database: Database, telemetry: Telemetry) -> None:
 
 
 async def test_writes_that_went_as_one(memory: PostgresMemory, telemetry: Telemetry) -> None:
-    coalesced(3)  # nothing was looked up yet
-    await memory.count()
-    coalesced(7)
-    coalesced(1)
-    assert telemetry.count("postgres_memory.coalesced.size") == 2
+    await memory.store("opened")
+    assert telemetry.count("postgres_memory.coalesced.size") == 0
+    await asyncio.gather(*(memory.store(f"tea {number}") for number in range(9)))
+    # The first finds nothing under way, and goes by itself.
+    assert telemetry.count("postgres_memory.coalesced.size") == 1
     assert telemetry.total("postgres_memory.coalesced.size") == 8

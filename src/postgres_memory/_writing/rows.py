@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._context import Context
 from .._spaces.registering import register
 from .._sql.policies import SYSTEM
+from .._telemetry import coalesced
 from ..embedding.hashing import hash_counts_many
 from ..errors import EmbedderError
 from .embedding import space_of, vectors_of
@@ -84,6 +85,7 @@ async def write_rows(context: Context, rows: Sequence[Row]) -> list[Any]:
     parameters = _parameters(context, written, counts, whole) | _vector_parameters(context, vectors)
     shape = whole, parameters["vectors"] is not None
     stored = await context.fetch(store_memories, parameters, *shape, repeatable=True)
+    coalesced(len(written))
     by_id = {row["id"]: row for row in stored}
     for place, number in enumerate(good):
         row = rows[number]

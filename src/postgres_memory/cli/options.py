@@ -69,7 +69,7 @@ class Target:
     namespace: str
     schema: str
     debug: bool
-    read_dsn: str | None = field(default=None, repr=False)
     principal: str | None = None
     embedder: str | None = None
     principal_role: str | None = None
+    read_dsn: str | None = field(default=None, repr=False)
