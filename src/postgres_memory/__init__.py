@@ -10,7 +10,16 @@ from ._version import __version__
 if TYPE_CHECKING:
     from ._recall.verify import Difference, Verification
     from ._writing.purge import Purged
-    from .bulk_records import BulkFailure, BulkResult, Erased, ExportResult, ImportFailure, ImportResult
+    from .bulk_records import (
+        BulkFailure,
+        BulkResult,
+        Erased,
+        ExportResult,
+        ImportFailure,
+        ImportResult,
+        SourceFailure,
+        SourceResult,
+    )
     from .conversation import ConversationMemory
     from .embedding.caching import CachedEmbedder
     from .embedding.hashing import HashEmbedder, hash_embedding
@@ -80,6 +89,8 @@ __all__ = [
     "RelatedMemory",
     "Relation",
     "Session",
+    "SourceFailure",
+    "SourceResult",
     "SpaceIndex",
     "SyncPostgresMemory",
     "SyncPostgresSession",
@@ -134,6 +145,8 @@ _HOMES = {
     "RelatedMemory": "graph_records",
     "Relation": "graph_records",
     "Session": "protocol",
+    "SourceFailure": "bulk_records",
+    "SourceResult": "bulk_records",
     "SpaceIndex": "space_records",
     "SyncPostgresMemory": "sync",
     "SyncPostgresSession": "sync",
