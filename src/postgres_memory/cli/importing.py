@@ -21,6 +21,7 @@ from postgres_memory._transfer.plain import BadLine, PlainLine, read_plain, stor
 from postgres_memory._transfer.reading import Lines
 from postgres_memory.errors import InvalidValueError
 
+from . import import_source as sources
 from . import options
 from .output import complain, progress
 from .running import PROBLEM, Session, reported, session
@@ -60,12 +61,31 @@ class Tally:
 
 def import_(
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", show_default=False, help="JSON Lines; - reads standard input."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            show_default=False,
+            help="JSON Lines; - reads standard input. Not for tables of --from.",
+        ),
+    ] = None,
+    *,
     on_conflict: Annotated[
-        OnConflict, typer.Option(help="Of an export: what becomes of memories whose ids are there already.")
-    ] = OnConflict.ERROR,
+        OnConflict | None,
+        typer.Option(
+            show_default=False,
+            help="What becomes of memories whose ids are there already; of an export error, with --from ignore if not "
+            "said.",
+        ),
+    ] = None,
+    from_: sources.From = None,
+    source_dsn: sources.SourceDsn = None,
+    source_table: sources.SourceTable = None,
+    source_schema: sources.SourceSchema = "public",
+    only: sources.Only = None,
+    field: sources.Field = None,
+    content_field: sources.ContentField = None,
+    id_prefix: sources.IdPrefix = None,
+    dry_run: sources.DryRun = False,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
@@ -77,17 +97,51 @@ def import_(
     left out; blank lines are skipped. The exit status is 1 if any line was bad.
 
     What the command export wrote is recognised by its first line, and taken whole or not at all.
+
+    With --from, tables of mem0, langgraph and pgmemory are read, the file of the reference MCP memory server, or a data
+    export of ChatGPT. Run again, also after an interruption, it stores what is missing.
     """
+    target = options.Target(dsn, namespace, schema, debug)
+    if from_ is not None:
+        source = sources.Source(
+            from_,
+            file,
+            source_dsn,
+            source_table,
+            source_schema,
+            only,
+            field,
+            content_field,
+            id_prefix,
+            dry_run,
+        )
+        sources.import_source(target, source, (on_conflict or OnConflict.IGNORE).value)
+        return
+    with reported(target):
+        file = sources.plain_file(
+            file,
+            {
+                "--source-table": source_table,
+                "--only": only,
+                "--field": field,
+                "--content-field": content_field,
+                "--id-prefix": id_prefix,
+                "--dry-run": dry_run,
+            },
+        )
     tally = Tally()
 
     def state() -> str:
         return f"stopped after line {tally.last_line}: {tally}"
 
-    target = options.Target(dsn, namespace, schema, debug)
     with reported(target), _opened(file) as stream:
         if begins_export(_start(stream)):
             with session(target) as at, progress("importing") as show, _left(stream):
-                whole = at.run(at.memory.import_(stream, on_conflict=on_conflict.value, progress=show))
+                whole = at.run(
+                    at.memory.import_(
+                        stream, on_conflict=(on_conflict or OnConflict.ERROR).value, progress=show
+                    )
+                )
             typer.echo(
                 f"{whole.stored} stored, {whole.ignored} ignored, {whole.relations} relations, "
                 f"{whole.messages} messages"
