@@ -179,7 +179,7 @@ async def _tried(
         if on_conflict != "error":
             ignored = len(there) if on_conflict == "ignore" else 0
             return BulkResult(stored=len(items) - ignored, ignored=ignored)
-        failures = [(at, f"there is a memory {items[at]['id']!r} already") for at in there]
+        failures = [(at, "id: there is such a memory already") for at in there]
         if not failures:
             return BulkResult(stored=len(items))
     failed = tuple(BulkFailure(at, reason, whole) for at, reason in failures)

@@ -28,7 +28,7 @@ def elements(stream: IO[bytes], limit: int = MAX_ELEMENT_BYTES) -> Iterator[byte
     first = stream.read(_PIECE).removeprefix(BYTE_ORDER_MARK).lstrip()
     if not first.startswith(b"["):
         raise NotAMemoryError("the file is not a JSON array")
-    piece = first[1:]
+    piece = first[1:] or stream.read(_PIECE)
     while piece and not scan.ended:
         yield from scan.feed(piece)
         piece = stream.read(_PIECE)
