@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+import signal
 import tracemalloc
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,6 +19,7 @@ from postgres_memory import PostgresMemory, SourceFailure, SourceResult, field
 from postgres_memory._transfer.opening import Asked, opened
 from postgres_memory.errors import ConfigurationError, InvalidTypeError, InvalidValueError, UsageError
 
+from .command import COMMAND
 from .peer_sources import LANGGRAPH, MEM0, PGMEMORY
 
 if TYPE_CHECKING:
@@ -318,3 +323,41 @@ async def test_a_table_is_read_in_bounded_memory(memory: PostgresMemory, source:
         tracemalloc.stop()
     assert count == 1003
     assert peak < 50_000_000  # of a hundred million
+
+
+async def test_two_imports_at_once_store_each_row_once(memory: PostgresMemory, source: str) -> None:
+    await run(
+        source,
+        """INSERT INTO mem0 SELECT gen_random_uuid(), NULL, jsonb_build_object('data', 'fact ' || n)
+        FROM generate_series(1, 200) n""",
+    )
+    results = await asyncio.gather(*(memory.import_from("mem0", source, batch_size=20) for _ in range(3)))
+    assert sum(result.stored for result in results) == await memory.count() == 203
+    assert all(adds_up(result) and not result.failures for result in results)
+
+
+async def test_ctrl_c_says_how_far_it_got_and_the_same_command_goes_on(
+    memory: PostgresMemory, database: Database, source: str
+) -> None:
+    await run(
+        source,
+        """INSERT INTO mem0 SELECT gen_random_uuid(), NULL, jsonb_build_object('data', 'fact ' || n)
+        FROM generate_series(1, 20000) n""",
+    )
+    arguments = ["import", "--from", "mem0", "--source-dsn", source, "--dsn", database.dsn]
+    process = await asyncio.create_subprocess_exec(*COMMAND, *arguments, stdout=PIPE, stderr=PIPE)
+    while not await memory.count():  # noqa: ASYNC110 - another process makes it so
+        await asyncio.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+    assert (process.returncode, out) == (130, b"")
+    said = re.fullmatch(
+        r"postgres-memory: interrupted\npostgres-memory: stopped after (\d+) read: the same command goes on, "
+        r"and stores nothing twice\n",
+        err.decode(),
+    )
+    assert said is not None
+    stored = await memory.count()
+    assert int(said[1]) <= stored < 20003
+    result = await memory.import_from("mem0", source)
+    assert result == SourceResult(read=20003, stored=20003 - stored, ignored=stored)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,40 +105,54 @@ DryRun = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What the options say of a source."""
+class Table:
+    """What the options say of tables."""
 
-    kind: Kind
-    file: str | None
-    dsn: str | None
-    table: str | None
+    dsn: str | None = field(repr=False)
+    name: str | None
     schema: str
-    only: list[str] | None
-    fields: list[str] | None
+    only: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the options say of a source; of JSON Lines it has no kind."""
+
+    kind: Kind | None
+    file: str | None
+    table: Table
+    fields: list[str]
     content_field: str | None
     id_prefix: str | None
     dry_run: bool
 
-    @property
+    def plain_file(self) -> str:
+        """Return the file of JSON Lines. Raises where there is none, or options are given that go with --from."""
+        given = {
+            "--source-table": self.table.name,
+            "--only": self.table.only,
+            "--field": self.fields,
+            "--content-field": self.content_field,
+            "--id-prefix": self.id_prefix,
+            "--dry-run": self.dry_run,
+        }
+        for option, value in given.items():
+            if value:
+                raise InvalidValueError(option, "goes with --from")
+        return self._file("JSON Lines are read from a file, or - for standard input")
+
     def place(self) -> str | None:
-        """The file or the DSN, whichever the kind has."""
+        """Return the file or the DSN, whichever the kind has."""
         if self.kind in _FILES:
-            if self.file is None:
-                raise InvalidValueError("FILE", f"is missing: {self.kind.value} is read from a file")
-            return self.file
+            return self._file(f"{self.kind} is read from a file")
         if self.file is not None:
-            raise InvalidValueError("FILE", f"is not for {self.kind.value}: its tables are in --source-dsn")
-        return self.dsn
+            raise InvalidValueError("FILE", f"is not for {self.kind}: its tables are in --source-dsn")
+        return self.table.dsn
 
-
-def plain_file(file: str | None, given: Mapping[str, object]) -> str:
-    """Return the file of JSON Lines. Raises where there is none, or options were ``given`` that go with --from."""
-    for option, value in given.items():
-        if value:
-            raise InvalidValueError(option, "goes with --from")
-    if file is None:
-        raise InvalidValueError("FILE", "is missing: name a file of JSON Lines, or - for standard input")
-    return file
+    def _file(self, why: str) -> str:
+        if self.file is None:
+            raise InvalidValueError("FILE", f"is missing: {why}")
+        return self.file
 
 
 def import_source(target: Target, source: Source, on_conflict: OnConflict, *, as_json: bool = False) -> None:
@@ -151,8 +165,10 @@ def import_source(target: Target, source: Source, on_conflict: OnConflict, *, as
     def name(failure: SourceFailure) -> None:
         complain(f"{failure.place}: {failure.reason}")
 
+    assert source.kind is not None
     with reported(target):
-        place, only, fields = source.place, _pairs("--only", source.only), _pairs("--field", source.fields)
+        place, fields = source.place(), _pairs("--field", source.fields)
+        only = _pairs("--only", source.table.only)
     with session(target, state=state) as at, progress("importing") as show:
 
         def count(done: int) -> None:
@@ -165,8 +181,8 @@ def import_source(target: Target, source: Source, on_conflict: OnConflict, *, as
                 at.memory.import_from(
                     source.kind.value,
                     place,
-                    table=source.table,
-                    source_schema=source.schema,
+                    table=source.table.name,
+                    source_schema=source.table.schema,
                     only=only,
                     content_field=source.content_field,
                     fields=fields,
@@ -184,9 +200,9 @@ def import_source(target: Target, source: Source, on_conflict: OnConflict, *, as
         raise typer.Exit(PROBLEM)
 
 
-def _pairs(option: str, given: Iterable[str] | None) -> dict[str, str]:
+def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for one in given or ():
+    for one in given:
         name, equals, value = one.partition("=")
         if not equals or not name or name in pairs:
             raise InvalidValueError(option, "must be NAME=VALUE, each name once")

@@ -102,46 +102,24 @@ def import_(
     export of ChatGPT. Run again, also after an interruption, it stores what is missing.
     """
     target = options.Target(dsn, namespace, schema, debug)
+    table = sources.Table(source_dsn, source_table, source_schema, only or [])
+    source = sources.Source(from_, file, table, field or [], content_field, id_prefix, dry_run)
     if from_ is not None:
-        source = sources.Source(
-            from_,
-            file,
-            source_dsn,
-            source_table,
-            source_schema,
-            only,
-            field,
-            content_field,
-            id_prefix,
-            dry_run,
-        )
         sources.import_source(target, source, (on_conflict or OnConflict.IGNORE).value)
-        return
-    with reported(target):
-        file = sources.plain_file(
-            file,
-            {
-                "--source-table": source_table,
-                "--only": only,
-                "--field": field,
-                "--content-field": content_field,
-                "--id-prefix": id_prefix,
-                "--dry-run": dry_run,
-            },
-        )
+    else:
+        _import_file(target, source, on_conflict or OnConflict.ERROR)
+
+
+def _import_file(target: options.Target, source: sources.Source, on_conflict: OnConflict) -> None:
     tally = Tally()
 
     def state() -> str:
         return f"stopped after line {tally.last_line}: {tally}"
 
-    with reported(target), _opened(file) as stream:
+    with reported(target), _opened(source.plain_file()) as stream:
         if begins_export(_start(stream)):
             with session(target) as at, progress("importing") as show, _left(stream):
-                whole = at.run(
-                    at.memory.import_(
-                        stream, on_conflict=(on_conflict or OnConflict.ERROR).value, progress=show
-                    )
-                )
+                whole = at.run(at.memory.import_(stream, on_conflict=on_conflict.value, progress=show))
             typer.echo(
                 f"{whole.stored} stored, {whole.ignored} ignored, {whole.relations} relations, "
                 f"{whole.messages} messages"
