@@ -88,7 +88,7 @@ class Connecting:
         if self.server is not None:
             await self.server.stop()
 
-    async def migrate(self) -> str:
+    async def migrate(self, revision: str) -> str:
         """Migrate the database that `find_direct_dsn`, or else `find_dsn` names, on a connection of its own."""
         self.database.refuse_if_closed()
         direct = self.find_direct_dsn()
@@ -97,12 +97,12 @@ class Connecting:
                 "migrate() needs a DSN of its own: migrating on a borrowed pool would hold one of its connections; "
                 "give migration_dsn=, or use PostgresMemory(dsn).migrate() or the command postgres-memory migrate"
             )
-        return await self._migrate(direct or await self.find_dsn())
+        return await self._migrate(direct or await self.find_dsn(), revision)
 
-    async def _migrate(self, dsn: Dsn) -> str:
+    async def _migrate(self, dsn: Dsn, revision: str = "head") -> str:
         from .migrations import migrate
 
-        return await migrate(dsn, schema=self.schema, principal_role=self.principal_role)
+        return await migrate(dsn, schema=self.schema, principal_role=self.principal_role, revision=revision)
 
     async def _check_schema(self, connection: Connection) -> Catalog:
         from ._sql.compile import catalog

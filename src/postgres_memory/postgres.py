@@ -324,12 +324,12 @@ class PostgresMemory(Verbs):
         """
         return MemoryWithin(self._context, check_seconds(seconds, "seconds"))
 
-    async def migrate(self) -> str:
-        """Bring the schema to the newest revision and return its number.
+    async def migrate(self, *, revision: str = "head") -> str:
+        """Bring the schema to the newest revision, or to ``revision``, and return the number it is at then.
 
         Safe when several processes do it at once. Raises MigrationError, which says what to do.
         """
-        return await self._connecting.migrate()
+        return await self._connecting.migrate(revision)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[MemoryTransaction]:

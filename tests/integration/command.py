@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +19,7 @@ import pytest
 from postgres_memory.cli.main import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 #: The same in a process of its own.
 COMMAND = [sys.executable, "-c", "from postgres_memory.cli.main import main; main()"]
@@ -75,3 +79,40 @@ def execute(dsn: str, statement: str) -> None:
 
 def line(content: object, **more: object) -> bytes:
     return json.dumps({"content": content, **more}).encode() + b"\n"
+
+
+def started(*arguments: str, dsn: str) -> subprocess.Popen[bytes]:
+    """Start a command in a process of its own."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments, "--dsn", dsn],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, bytes, str]:
+    """Press Ctrl-C and return the exit status, stdout, and the last line on stderr without the name of the command."""
+    process.send_signal(signal.SIGINT)
+    status = process.wait(timeout=30)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    complained = process.stderr.read().decode()
+    assert "Traceback" not in complained
+    return status, process.stdout.read(), complained.splitlines()[-1].removeprefix("postgres-memory: ")
+
+
+def until_hangup(terminal: int) -> Iterator[bytes]:
+    """Read what is written to a terminal until its last writer is gone, which is an error on Linux."""
+    try:
+        while part := os.read(terminal, 4096):
+            yield part
+    except OSError:
+        return
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)

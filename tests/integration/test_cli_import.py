@@ -6,19 +6,17 @@ import io
 import json
 import os
 import pty
-import signal
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from postgres_memory import PostgresMemory
 
-from .command import COMMAND, Outcome, caller, execute, line, stored
+from .command import COMMAND, Outcome, caller, execute, interrupted, line, stored, until_hangup, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.conftest import Database
@@ -156,33 +154,6 @@ def importing(file: str, dsn: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-
-
-def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, bytes, str]:
-    """Press Ctrl-C and return the exit status, stdout, and the last line on stderr without the name of the command."""
-    process.send_signal(signal.SIGINT)
-    status = process.wait(timeout=30)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    complained = process.stderr.read().decode()
-    assert "Traceback" not in complained
-    return status, process.stdout.read(), complained.splitlines()[-1].removeprefix("postgres-memory: ")
-
-
-def until_hangup(terminal: int) -> Iterator[bytes]:
-    """Read what is written to a terminal until its last writer is gone, which is an error on Linux."""
-    try:
-        while part := os.read(terminal, 4096):
-            yield part
-    except OSError:
-        return
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 async def test_a_line_refused_by_the_database_risks_no_other_line(memory: PostgresMemory) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from postgres_memory import PostgresMemory
+from postgres_memory.cli.embedders import embedder_of
 from postgres_memory.errors import InvalidValueError
 from tests.conftest import Database
 from tests.embedders import embeddings
@@ -59,3 +60,12 @@ async def test_prefixes_lengths_and_pooling(files: tuple[Path, Path]) -> None:
     assert np.allclose(cut[0], cut[1], atol=1e-4)
     with pytest.raises(InvalidValueError, match=r"^pooling: "):
         OnnxEmbedder(*files, name="m", pooling="last")  # type: ignore[arg-type]
+
+
+def test_it_is_named_on_the_command_line(files: tuple[Path, Path]) -> None:
+    model, tokenizer = files
+    named = embedder_of(f"onnx:{model},tokenizer={tokenizer},name=minilm,max_tokens=8,pooling=first")
+    assert isinstance(named, OnnxEmbedder)
+    assert (named.name, named.dimensions) == ("minilm", 384)
+    with pytest.raises(InvalidValueError, match=r"^pooling: "):
+        embedder_of(f"onnx:{model},tokenizer={tokenizer},name=minilm,pooling=last")

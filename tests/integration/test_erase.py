@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import asyncpg
@@ -91,6 +92,29 @@ async def test_nothing_of_a_namespace_is_left(
     assert await memory.erase("one") == Erased()
     await memory.store("and on it goes")
     assert await memory.count() == 1
+    await memory.close()
+    await other.close()
+
+
+@pytest.mark.parametrize("principal", [None, "ana", "cid", "nobody"])
+async def test_a_dry_run_counts_what_goes_and_changes_nothing(
+    database: Database, watcher: asyncpg.Connection[asyncpg.Record], principal: str | None
+) -> None:
+    memory, other = await furnish(database, "one"), await furnish(database, "two")
+    await watcher.execute(
+        "UPDATE memory.session_messages SET owner = 'ana', readers = '{ana, ben, cid}' WHERE seq % 2 = 0"
+    )
+    before = await traces(watcher, "one")
+    namespace = "one" if principal is None else None
+    counted = await memory.erase(namespace, principal=principal, dry_run=True)
+    assert await traces(watcher, "one") == before
+    erased = await memory.erase(namespace, principal=principal)
+    # Erasing leaves tokens of its own, which it erases as well.
+    assert replace(erased, write_tokens=0) == replace(counted, write_tokens=0)
+    assert (counted.memories > 0) == (principal in (None, "ana"))
+    assert (counted.access_lists > 0) == (principal in ("ana", "cid"))
+    with pytest.raises(InvalidValueError):
+        await memory.erase("two", dry_run=True)
     await memory.close()
     await other.close()
 

@@ -30,10 +30,9 @@ def erase_memories(tables: Tables, owned: bool) -> Select[Any]:
     They are locked in the order of insertion, so that this and other statements wait for each other in one order.
     """
     memories, relations = tables.memories, tables.memory_relations
-    mine = [memories.c.namespace == text_parameter("namespace")]
-    if owned:
-        mine.append(memories.c.owner == text_parameter("principal"))
-    rows = select(memories.c.seq, memories.c.id).where(*mine).limit(number_parameter("limit"))
+    rows = (
+        select(memories.c.seq, memories.c.id).where(*_mine(memories, owned)).limit(number_parameter("limit"))
+    )
     some = in_order(tables, rows, deleting=True).cte("some")
     ends = select(some.c.id)
     of_these = and_(
@@ -64,16 +63,57 @@ def erase_memories(tables: Tables, owned: bool) -> Select[Any]:
     return select(*counts).select_from(deleted).add_cte(marked(tables, deleted))
 
 
+def count_erasable(tables: Tables, owned: bool) -> Select[Any]:
+    """Count what erasing a namespace, or what ``principal`` owns in it, would delete, under the names of its counts."""
+    memories = tables.memories
+    mine = _mine(memories, owned)
+    some = select(memories.c.seq, memories.c.id).where(*mine).cte("some").prefix_with("MATERIALIZED")
+    ends = select(some.c.id)
+    relations = tables.memory_relations
+
+    def number(name: str, table: Table, *conditions: ColumnElement[bool]) -> ColumnElement[Any]:
+        rows = select(func.count()).where(table.c.namespace == text_parameter("namespace"), *conditions)
+        return rows.scalar_subquery().label(name)
+
+    counts: list[ColumnElement[Any]] = [
+        select(func.count()).select_from(some).scalar_subquery().label("memories"),
+        number("relations", relations, or_(relations.c.source_id.in_(ends), relations.c.target_id.in_(ends))),
+        number("accesses", tables.memory_access, tables.memory_access.c.id.in_(ends)),
+    ]
+    for name, table in (
+        ("hash_embeddings", tables.memory_hash_embeddings),
+        ("embeddings", tables.memory_embeddings),
+    ):
+        counts.append(number(name, table, table.c.seq.in_(select(some.c.seq))))
+    for table_name, name in (OWNED if owned else TABLES).items():
+        table = getattr(tables, table_name)
+        counts.append(number(name, table, *_mine(table, owned)))
+    if owned:
+        naming = [
+            number(one, table, table.c.owner != text_parameter("principal"), _named(table))
+            for one, table in ((name, getattr(tables, name)) for name in NAMING)
+        ]
+        counts.append((naming[0] + naming[1]).label("access_lists"))
+    return select(*counts)
+
+
+def _mine(table: Table, owned: bool) -> list[ColumnElement[bool]]:
+    mine = [table.c.namespace == text_parameter("namespace")]
+    return [*mine, table.c.owner == text_parameter("principal")] if owned else mine
+
+
+def _named(table: Table) -> ColumnElement[bool]:
+    principal = text_parameter("principal")
+    return or_(principal == func.any(table.c.readers), principal == func.any(table.c.writers))
+
+
 def erase_rows(tables: Tables, name: str, owned: bool) -> Select[Any]:
     """Delete up to ``limit`` rows of one table of `TABLES`; return how many."""
     table = getattr(tables, name)
-    mine = [table.c.namespace == text_parameter("namespace")]
-    if owned:
-        mine.append(table.c.owner == text_parameter("principal"))
     keys = list(table.primary_key.columns)
     some = (
         select(*keys)
-        .where(*mine)
+        .where(*_mine(table, owned))
         .order_by(*keys)
         .limit(number_parameter("limit"))
         .with_for_update()
@@ -88,10 +128,9 @@ def erase_names(tables: Tables, name: str) -> Select[Any]:
     """Take ``principal`` from the readers and writers of up to ``limit`` rows of others; return how many."""
     table = getattr(tables, name)
     principal = text_parameter("principal")
-    named = or_(principal == func.any(table.c.readers), principal == func.any(table.c.writers))
     some = (
         select(table.c.namespace, table.c.seq)
-        .where(table.c.namespace == text_parameter("namespace"), named)
+        .where(table.c.namespace == text_parameter("namespace"), _named(table))
         .order_by(table.c.seq)
         .limit(number_parameter("limit"))
         .with_for_update(key_share=True)

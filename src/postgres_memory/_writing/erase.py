@@ -20,11 +20,14 @@ async def erase(
     namespace: str | None,
     *,
     principal: str | None,
+    dry_run: bool,
     batch_size: int,
     progress: Callable[[Erased], object] | None,
 ) -> Erased:
     """Delete memories with what hangs on them, then the rest, table by table; what was there is counted."""
     _check(context, namespace, principal)
+    if dry_run:
+        return await _counted(context, principal)
     check_positive(batch_size, "batch_size")
     if context.connection is not None:
         raise UsageError(
@@ -43,6 +46,14 @@ def _check(context: Context, namespace: str | None, principal: str | None) -> No
         raise InvalidValueError("namespace", f"must repeat the one of this object, {context.namespace!r}")
     if principal is not None:
         check_key(principal, "principal")
+
+
+async def _counted(context: Context, principal: str | None) -> Erased:
+    from .._sql.erasing import count_erasable
+
+    parameters = {"namespace": context.namespace, "principal": principal}
+    (row,) = await context.fetch(count_erasable, parameters, principal is not None)
+    return Erased(**dict(row))
 
 
 class _Erasing:

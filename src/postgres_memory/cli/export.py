@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from postgres_memory.errors import InvalidValueError, PostgresMemoryError
 
 from . import options
-from .output import complain, progress
+from .output import complain, print_json, progress
 from .running import session
 
 
@@ -22,6 +23,7 @@ def export(
     session_messages: Annotated[
         bool, typer.Option(help="Export the messages of the namespace's sessions as well.")
     ] = True,
+    as_json: options.AsJson = False,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
@@ -29,14 +31,17 @@ def export(
 ) -> None:
     """Write the whole namespace as JSON Lines that import reads, with a checksum at the end.
 
-    It is one snapshot, whatever is written meanwhile. A file gets its name only when it is whole.
+    It is one snapshot, whatever is written meanwhile. A file gets its name only when it is whole. With --json what was
+    written is printed, unless standard output is where it goes.
     """
     with session(options.Target(dsn, namespace, schema, debug)) as at, progress("exporting") as show:
         target = sys.stdout.buffer if file == "-" else file
         try:
             result = at.run(at.memory.export(target, session_messages=session_messages, progress=show))
-        except PostgresMemoryError:
-            raise  # a timeout of the database is an OSError too
+        except (PostgresMemoryError, BrokenPipeError):
+            raise  # a timeout of the database is an OSError too; who reads a pipe may have enough
         except OSError as error:
             raise InvalidValueError("FILE", f"{file}: {error.strerror}") from error
+    if as_json and file != "-":
+        print_json(asdict(result))
     complain(f"{result.memories} memories, {result.relations} relations, {result.messages} messages exported")

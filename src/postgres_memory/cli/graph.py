@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from postgres_memory.records import MemoryRelationType
-
-from . import options
+from . import options, walking
 from .output import print_json
 from .running import session
 
 if TYPE_CHECKING:
     from postgres_memory.graph_records import Related
-    from postgres_memory.postgres import PostgresMemory
+    from postgres_memory.postgres import Verbs
     from postgres_memory.records import MemoryRecord
 
 
@@ -28,36 +26,18 @@ class Format(StrEnum):
     JSON = "json"
 
 
-class Direction(StrEnum):
-    """Which relations to follow."""
-
-    OUT = "out"
-    IN = "in"
-    BOTH = "both"
-
-
 def graph(
     id: Annotated[str, typer.Argument(show_default=False, help="The memory to begin with.")],
-    depth: Annotated[int, typer.Option("--depth", min=1, help="How many steps to go at most.")] = 2,
+    depth: walking.Depth = 2,
     format: Annotated[Format, typer.Option("--format", help="How to draw it.")] = Format.TEXT,
-    direction: Annotated[
-        Direction,
-        typer.Option("--direction", help="Follow relations from a memory, to it, or both."),
-    ] = Direction.BOTH,
-    types: Annotated[
-        list[MemoryRelationType] | None,
-        typer.Option("--type", show_default=False, help="Follow only this type; may be given several times."),
-    ] = None,
+    direction: walking.WhichWay = walking.Direction.BOTH,
+    types: walking.Types = None,
     *,
-    min_confidence: Annotated[
-        float,
-        typer.Option("--min-confidence", help="The least product of confidences on a way, from 0 to 1."),
-    ] = 0.0,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="At most how many memories.")] = 50,
-    include_inactive: Annotated[
-        bool,
-        typer.Option("--include-inactive", help="Show superseded, archived and expired memories too."),
-    ] = False,
+    min_confidence: walking.MinConfidence = 0.0,
+    limit: walking.Limit = 50,
+    include_inactive: options.IncludeInactive = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
+    principal: options.As = None,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
@@ -69,7 +49,7 @@ def graph(
     one above, "— related —" is said of both. Drawings shorten contents; JSON does not.
     """
 
-    async def look(memory: PostgresMemory) -> tuple[MemoryRecord, Related]:
+    async def look(memory: Verbs) -> tuple[MemoryRecord, Related]:
         related = await memory.related(
             id,
             types=types or None,
@@ -81,9 +61,9 @@ def graph(
         )
         return await memory.get(id), related
 
-    with session(options.Target(dsn, namespace, schema, debug)) as at:
-        start, related = at.run(look(at.memory))
-    _print(format, start, related)
+    with session(options.Target(dsn, namespace, schema, debug, principal)) as at:
+        start, related = at.run(look(at.verbs))
+    _print(Format.JSON if as_json else format, start, related)
 
 
 def _print(format: Format, start: MemoryRecord, related: Related) -> None:

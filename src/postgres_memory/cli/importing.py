@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedReader, RawIOBase, UnsupportedOperation
 from os import fstat
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -23,14 +22,13 @@ from postgres_memory.errors import InvalidValueError
 
 from . import import_source as sources
 from . import options
-from .output import complain, progress
-from .running import PROBLEM, Session, reported, session
+from .output import complain, print_json, progress
+from .running import PROBLEM, Session, reported, session, to_its_end
 from .standard_input import StandardInput
 
 if TYPE_CHECKING:
+    from postgres_memory.bulk_records import ImportResult
     from postgres_memory.postgres import PostgresMemory
-
-_T = TypeVar("_T")
 
 #: Lines to a transaction.
 BATCH_LINES = 500
@@ -86,6 +84,7 @@ def import_(
     content_field: sources.ContentField = None,
     id_prefix: sources.IdPrefix = None,
     dry_run: sources.DryRun = False,
+    as_json: options.AsJson = False,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
@@ -105,12 +104,14 @@ def import_(
     table = sources.Table(source_dsn, source_table, source_schema, only or [])
     source = sources.Source(from_, file, table, field or [], content_field, id_prefix, dry_run)
     if from_ is not None:
-        sources.import_source(target, source, (on_conflict or OnConflict.IGNORE).value)
+        sources.import_source(target, source, (on_conflict or OnConflict.IGNORE).value, as_json=as_json)
     else:
-        _import_file(target, source, on_conflict or OnConflict.ERROR)
+        _import_file(target, source, on_conflict or OnConflict.ERROR, as_json=as_json)
 
 
-def _import_file(target: options.Target, source: sources.Source, on_conflict: OnConflict) -> None:
+def _import_file(
+    target: options.Target, source: sources.Source, on_conflict: OnConflict, *, as_json: bool
+) -> None:
     tally = Tally()
 
     def state() -> str:
@@ -120,16 +121,27 @@ def _import_file(target: options.Target, source: sources.Source, on_conflict: On
         if begins_export(_start(stream)):
             with session(target) as at, progress("importing") as show, _left(stream):
                 whole = at.run(at.memory.import_(stream, on_conflict=on_conflict.value, progress=show))
-            typer.echo(
-                f"{whole.stored} stored, {whole.ignored} ignored, {whole.relations} relations, "
-                f"{whole.messages} messages"
-            )
+            _print_whole(whole, as_json=as_json)
             return
         with session(target, state=state) as at:
             import_lines(at, stream, tally)
-    typer.echo(str(tally))
+    if as_json:
+        print_json({"stored": tally.stored, "bad": tally.bad})
+    else:
+        typer.echo(str(tally))
     if tally.bad:
         raise typer.Exit(PROBLEM)
+
+
+def _print_whole(result: ImportResult, *, as_json: bool) -> None:
+    if as_json:
+        names = ("stored", "ignored", "relations", "relations_ignored", "messages", "messages_ignored")
+        print_json({name: getattr(result, name) for name in names})
+    else:
+        typer.echo(
+            f"{result.stored} stored, {result.ignored} ignored, {result.relations} relations, "
+            f"{result.messages} messages"
+        )
 
 
 def import_lines(at: Session, stream: IO[bytes], tally: Tally) -> None:
@@ -139,9 +151,9 @@ def import_lines(at: Session, stream: IO[bytes], tally: Tally) -> None:
     """
     total = _size(stream)
     at.run(at.memory.open())
-    with progress("importing", total) as show:
+    with progress("importing", total, unit="bytes") as show:
         for batch in read_plain(Lines(stream), BATCH_LINES):
-            at.run(_to_its_end(_store_batch(at.memory, batch, tally)))
+            at.run(to_its_end(_store_batch(at.memory, batch, tally)))
             show(batch[-1].end, total)
 
 
@@ -152,16 +164,6 @@ async def _store_batch(memory: PostgresMemory, batch: list[PlainLine | BadLine],
     tally.stored += stored
     tally.bad += len(bad)
     tally.last_line = batch[-1].number
-
-
-async def _to_its_end(work: Coroutine[None, None, _T]) -> _T:
-    """Await ``work``; a first Ctrl-C lets it end before it counts, so that what was committed is known."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
 
 
 @contextmanager

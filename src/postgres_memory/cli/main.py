@@ -4,24 +4,48 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from postgres_memory._version import __version__
 
+from .archive import archive
+from .count import count
+from .create_index import create_index
+from .delete import delete
 from .demo import demo
+from .drop_index import drop_index
+from .drop_space import drop_space
+from .embed_pending import embed_pending
+from .erase import erase
 from .export import export
+from .find import find
+from .get import get
 from .graph import graph
+from .history import history
 from .importing import import_
 from .migrate import migrate
+from .purge import purge
+from .recall import recall
+from .reembed import reembed
+from .relate import relate
+from .related import related
+from .restore import restore
 from .search import search
+from .spaces import spaces
 from .store import store
+from .supersede import supersede
+from .switch_space import switch_space
+from .unrelate import unrelate
+from .update import update
 from .verify import verify
 
 EXIT_STATUS = (
-    "Exit status: 0 done; 1 the database or the data has a problem (also: bad lines in an import, embeddings that "
-    "differ); 2 the arguments, the input or the configuration are wrong; 130 interrupted."
+    "Exit status: 0 done; 1 the database or the data has a problem (also: no such memory, bad lines in an import, "
+    "embeddings that differ), or a person said no; 2 the arguments, the input or the configuration are wrong; 130 "
+    "interrupted."
 )
 
 app = typer.Typer(
@@ -29,7 +53,6 @@ app = typer.Typer(
     help="Memory for production agents on PostgreSQL and pgvector.",
     epilog=EXIT_STATUS,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",  # joins the lines of a paragraph
     # Its tracebacks show local variables, and those hold passwords.
     pretty_exceptions_enable=False,
@@ -52,14 +75,40 @@ def _options(
     """Memory for production agents on PostgreSQL and pgvector."""
 
 
-app.command("migrate", epilog=EXIT_STATUS)(migrate)
-app.command("store", epilog=EXIT_STATUS)(store)
-app.command("search", epilog=EXIT_STATUS)(search)
-app.command("import", epilog=EXIT_STATUS)(import_)
-app.command("export", epilog=EXIT_STATUS)(export)
-app.command("graph", epilog=EXIT_STATUS)(graph)
-app.command("verify", epilog=EXIT_STATUS)(verify)
-app.command("demo", epilog=EXIT_STATUS)(demo)
+def _add(name: str, command: Callable[..., None], group: str) -> None:
+    app.command(name, epilog=EXIT_STATUS, rich_help_panel=group)(command)
+
+
+_add("migrate", migrate, "Set up")
+_add("demo", demo, "Set up")
+_add("store", store, "Memories")
+_add("search", search, "Memories")
+_add("recall", recall, "Memories")
+_add("get", get, "Memories")
+_add("find", find, "Memories")
+_add("count", count, "Memories")
+_add("update", update, "Memories")
+_add("delete", delete, "Memories")
+_add("relate", relate, "Relations")
+_add("unrelate", unrelate, "Relations")
+_add("related", related, "Relations")
+_add("graph", graph, "Relations")
+_add("supersede", supersede, "Versions")
+_add("restore", restore, "Versions")
+_add("archive", archive, "Versions")
+_add("history", history, "Versions")
+_add("import", import_, "Files")
+_add("export", export, "Files")
+_add("spaces", spaces, "Embedding spaces")
+_add("reembed", reembed, "Embedding spaces")
+_add("embed-pending", embed_pending, "Embedding spaces")
+_add("switch-space", switch_space, "Embedding spaces")
+_add("drop-space", drop_space, "Embedding spaces")
+_add("create-index", create_index, "Embedding spaces")
+_add("drop-index", drop_index, "Embedding spaces")
+_add("purge", purge, "Upkeep")
+_add("erase", erase, "Upkeep")
+_add("verify", verify, "Upkeep")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -2,18 +2,91 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from postgres_memory.errors import UsageError
+
 from . import options
-from .running import session
+from .output import print_json, progress, say
+from .running import PROBLEM, Session, principal_role_of, reported, session
+
+_BASE, _HEAD = "base", "head"
 
 
-def migrate(dsn: options.Dsn = None, schema: options.Schema = "memory", debug: options.Debug = False) -> None:
+def migrate(
+    to: Annotated[
+        str, typer.Option("--to", metavar="REVISION", help="Which revision; a schema past it stays as it is.")
+    ] = _HEAD,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Change nothing; exit status 1 if the schema is not at the newest."),
+    ] = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL instead of running it; no database is asked.")
+    ] = False,
+    start: Annotated[
+        str, typer.Option("--from", metavar="REVISION", help="With --sql: the revision the schema is at.")
+    ] = _BASE,
+    principal_role: Annotated[
+        str | None,
+        typer.Option(
+            "--principal-role",
+            envvar="POSTGRES_MEMORY_PRINCIPAL_ROLE",
+            show_default=False,
+            help="The database role that principals act as, postgres_memory_principal unless said otherwise.",
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+    *,
+    dsn: options.Dsn = None,
+    schema: options.Schema = "memory",
+    debug: options.Debug = False,
+) -> None:
     """Create the schema in the database, or bring it to the newest revision.
 
-    Several processes may do this at once: one works, the others wait. Without --dsn, POSTGRES_MEMORY_MIGRATION_DSN is
-    asked first: the server itself, where the others name a pooler.
+    Several processes may do this at once: one works, the others wait. Ctrl-C rolls back the revision under way; those
+    before it stay. Without --dsn, POSTGRES_MEMORY_MIGRATION_DSN is asked first: the server itself, where the others
+    name a pooler.
     """
-    with session(options.Target(dsn, "default", schema, debug)) as at:
-        revision = at.run(at.memory.migrate())
-    typer.echo(f"schema {schema!r} is at revision {revision}")
+    target = options.Target(dsn, "default", schema, debug, principal_role=principal_role)
+    with reported(target):
+        if (check and (sql or to != _HEAD)) or (start != _BASE and not sql):
+            raise UsageError("--check goes with neither --sql nor --to, and --from only with --sql")
+        if sql:
+            _print_sql(target, start, to)
+            return
+    with session(target, state=lambda: "the revision under way was rolled back; call it again") as at:
+        if check:
+            _check(at, schema, as_json=as_json)
+            return
+        with progress("migrating"):
+            revision = at.run(at.memory.migrate(revision=to))
+    if as_json:
+        print_json({"schema": schema, "revision": revision})
+    else:
+        say(f"schema {schema!r} is at revision {revision}")
+
+
+def _print_sql(target: options.Target, start: str, to: str) -> None:
+    """Print the migration as a script for psql."""
+    from postgres_memory._migration_sql import migration_sql
+
+    script = migration_sql(
+        schema=target.schema, principal_role=principal_role_of(target), start=start, revision=to
+    )
+    typer.echo(script, nl=False)
+
+
+def _check(at: Session, schema: str, *, as_json: bool) -> None:
+    health = at.run(at.memory.health())
+    found, newest = health.schema_revision, health.needed_revision
+    up_to_date = found is not None and found >= newest
+    if as_json:
+        print_json({"schema": schema, "revision": found, "newest": newest, "up_to_date": up_to_date})
+    else:
+        state = "is not there" if found is None else f"is at revision {found}"
+        say(f"schema {schema!r} {state}, the newest is {newest}")
+    if not up_to_date:
+        raise typer.Exit(PROBLEM)

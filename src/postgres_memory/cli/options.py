@@ -23,7 +23,42 @@ Namespace = Annotated[
 ]
 Schema = Annotated[str, typer.Option("--schema", help="The database schema that holds the tables.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text or a table.")]
+As = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="PRINCIPAL",
+        show_default=False,
+        help="Act as this principal: see and change only what it may. The database sees to it.",
+    ),
+]
+Embedder = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        envvar="POSTGRES_MEMORY_EMBEDDER",
+        metavar="SPEC",
+        show_default=False,
+        help="What makes vectors: openai:MODEL[,url=URL][,dimensions=N] or onnx:FILE,name=SPACE[,tokenizer=FILE]. "
+        "A key goes into POSTGRES_MEMORY_EMBEDDER_KEY.",
+    ),
+]
+Filter = Annotated[
+    str | None,
+    typer.Option(
+        "--filter",
+        metavar="JSON",
+        show_default=False,
+        help='Which memories: a condition such as {"importance": {"$gte": 0.5}, "metadata.topic": "tea"}.',
+    ),
+]
+IncludeInactive = Annotated[
+    bool, typer.Option("--include-inactive", help="Also superseded, archived and expired memories.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Id = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The memory.")]
+BatchSize = Annotated[int, typer.Option("--batch-size", min=1, help="How many at a time.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +69,6 @@ class Target:
     namespace: str
     schema: str
     debug: bool
+    principal: str | None = None
+    embedder: str | None = None
+    principal_role: str | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
+from .given import text_of
 from .output import add_row, complain, print_json, print_table, table
 from .running import session
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 
 
 def search(
-    query: Annotated[str, typer.Argument(show_default=False, help="What to look for.")],
+    query: Annotated[str, typer.Argument(show_default=False, help="What to look for; - reads it.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="At most how many.")] = 5,
     as_json: options.AsJson = False,
+    *,
+    principal: options.As = None,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
@@ -29,8 +32,8 @@ def search(
 
     The score is 1.00 for the same text and 0.00 for nothing in common. The table shortens long texts; --json does not.
     """
-    with session(options.Target(dsn, namespace, schema, debug)) as at:
-        entries = at.run(at.memory.search(query, limit))
+    with session(options.Target(dsn, namespace, schema, debug, principal)) as at:
+        entries = at.run(at.verbs.search(text_of(query), limit))
     if as_json:
         print_json([{"content": e.content, "metadata": e.metadata, "score": e.score} for e in entries])
     elif entries:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from postgres_memory._transfer.strict_json import NotJsonError, parse_json
-from postgres_memory.errors import InvalidValueError
-
-from . import options
+from . import options, record_options
+from .given import text_of
+from .output import say
+from .record_options import fields_of
+from .record_output import show_record
 from .running import session
 
 
@@ -21,33 +21,46 @@ def store(
             show_default=False, help="The text to remember; - reads all of standard input, as it is."
         ),
     ],
-    metadata: Annotated[
-        str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object to keep with it.")
-    ] = None,
+    metadata: record_options.Metadata = None,
+    tags: record_options.Tags = None,
+    importance: record_options.Importance = None,
+    confidence: record_options.Confidence = None,
+    *,
+    memory_type: record_options.Type = None,
+    thread_id: record_options.Thread = None,
+    session_id: record_options.SessionId = None,
+    expires_at: record_options.Expires = None,
+    owner: record_options.Owner = None,
+    readers: record_options.Readers = None,
+    writers: record_options.Writers = None,
+    id: record_options.NewId = None,
+    idempotency_key: record_options.Key = None,
+    as_json: options.AsJson = False,
+    embedder: options.Embedder = None,
+    principal: options.As = None,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
     schema: options.Schema = "memory",
     debug: options.Debug = False,
 ) -> None:
-    """Store one memory."""
-    with session(options.Target(dsn, namespace, schema, debug)) as at:
-        given = _parsed(metadata)
-        text = _from_stdin() if content == "-" else content
-        at.run(at.memory.store(text, given))
-    typer.echo(f"stored in namespace {namespace!r}")
-
-
-def _parsed(metadata: str | None) -> Any:
-    if metadata is None:
-        return None
-    try:
-        return parse_json(metadata)
-    except NotJsonError as error:
-        raise InvalidValueError("--metadata", str(error)) from None
-
-
-def _from_stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise InvalidValueError("standard input", f"is not UTF-8 at byte {error.start + 1}") from None
+    """Store one memory, and print its id."""
+    with session(options.Target(dsn, namespace, schema, debug, principal, embedder)) as at:
+        fields = fields_of(
+            id=id,
+            metadata=metadata,
+            tags=tags,
+            importance=importance,
+            confidence=confidence,
+            memory_type=memory_type,
+            thread_id=thread_id,
+            session_id=session_id,
+            expires_at=expires_at,
+            owner=owner,
+            readers=readers,
+            writers=writers,
+        )
+        record = at.run(at.verbs.add(text_of(content), idempotency_key=idempotency_key, **fields))
+    if as_json:
+        show_record(record, as_json=True)
+    else:
+        say(f"stored {record.id} in namespace {namespace!r}")
