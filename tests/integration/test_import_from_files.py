@@ -345,3 +345,4 @@ def test_the_command_refuses_what_does_not_go_together(
         assert outcome.status == 2
         assert word in outcome.err
         assert "Traceback" not in outcome.err
+        assert "goes on" not in outcome.err

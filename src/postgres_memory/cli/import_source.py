@@ -160,6 +160,8 @@ def import_source(target: Target, source: Source, on_conflict: OnConflict, *, as
     read = 0
 
     def state() -> str:
+        if not read:
+            return "stopped in the first batch or before it"
         return f"stopped after {read} read: the same command goes on, and stores nothing twice"
 
     def name(failure: SourceFailure) -> None:
