@@ -10,7 +10,16 @@ from ._version import __version__
 if TYPE_CHECKING:
     from ._recall.verify import Difference, Verification
     from ._writing.purge import Purged
-    from .bulk_records import BulkFailure, BulkResult, Erased, ExportResult, ImportFailure, ImportResult
+    from .bulk_records import (
+        BulkFailure,
+        BulkResult,
+        Erased,
+        ExportResult,
+        ImportFailure,
+        ImportResult,
+        SourceFailure,
+        SourceResult,
+    )
     from .conversation import ConversationMemory
     from .doctor_records import (
         DayCount,
@@ -96,6 +105,8 @@ __all__ = [
     "Relation",
     "Repair",
     "Session",
+    "SourceFailure",
+    "SourceResult",
     "SpaceIndex",
     "Stats",
     "SyncPostgresMemory",
@@ -158,6 +169,8 @@ _HOMES = {
     "Relation": "graph_records",
     "Repair": "doctor_records",
     "Session": "protocol",
+    "SourceFailure": "bulk_records",
+    "SourceResult": "bulk_records",
     "SpaceIndex": "space_records",
     "Stats": "doctor_records",
     "SyncPostgresMemory": "sync",

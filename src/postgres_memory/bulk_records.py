@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 MAX_FAILURES = 1000
 """How many failures a result holds; more are only counted, so that a long input that is wrong fills no memory."""
@@ -92,4 +93,31 @@ class ImportResult:
     messages: int = 0
     messages_ignored: int = 0
     failed: tuple[ImportFailure, ...] = ()
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailure:
+    """Why one thing of a source was not stored: its ``place`` there, and the ``reason`` in words."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResult:
+    """What became of everything that was ``read`` in a source; these counts add up to it.
+
+    ``stored`` memories (updated ones included) and ``ignored`` ones, which were there already; ``relations`` and
+    ``relations_ignored`` likewise; ``skipped``, by reason, what is no memory; ``failures``, what should have been
+    one, of which ``failed`` holds the first 1,000. Of a dry run they say what would become of it.
+    """
+
+    read: int = 0
+    stored: int = 0
+    ignored: int = 0
+    relations: int = 0
+    relations_ignored: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    failed: tuple[SourceFailure, ...] = ()
     failures: int = 0

@@ -32,7 +32,7 @@ from ._writing.coalescing import Coalescer
 from ._writing.touch import write_touches
 from .config import parse_dsn
 from .embedding.fields import check_fields
-from .embedding.spaces import SpaceEmbedder
+from .embedding.spaces import space_embedder
 from .errors import DatabaseTimeoutError, InvalidValueError, UsageError
 from .ranking import PRESETS, check_ranking
 from .verbs.bulk_verbs import BulkVerbs
@@ -250,7 +250,7 @@ class PostgresMemory(Verbs):
             thread_field=None if thread_field is None else check_text(thread_field, "thread_field"),
             subject_field=None if subject_field is None else check_text(subject_field, "subject_field"),
             ranking=_ranking_of_search(ranking),
-            embedder=_space_embedder(embedder, space, distance),
+            embedder=space_embedder(embedder, space, distance),
             embed_in_transactions=embed_in_transactions,
             fields=check_fields(embedded_fields),
         )
@@ -377,16 +377,6 @@ async def _block(context: Context, blocks: Blocks) -> AsyncIterator[MemoryTransa
             finally:
                 blocks.remove(task)
                 await scope.end()
-
-
-def _space_embedder(
-    embedder: AnyEmbedder | None, space: str | None, distance: Distance
-) -> SpaceEmbedder | None:
-    if embedder is not None:
-        return SpaceEmbedder(embedder, space=space, distance=distance)
-    if space is not None or distance != "cosine":
-        raise InvalidValueError("embedder", "must be given where space or distance is")
-    return None
 
 
 def _ranking_of_search(ranking: Ranking | Preset) -> Ranking | None:

@@ -14,11 +14,12 @@ from ._recall.verify import Verification
 from ._relation_reading import Direction
 from ._spaces.create_index import IndexKind
 from ._sql.space_index import IndexType
+from ._transfer.opening import SourceKind
 from ._transfer.reading import Stream
 from ._writing.adding import Dedupe, OnConflict
 from ._writing.purge import Purged
 from ._writing.update import MetadataMode
-from .bulk_records import BulkResult, Erased, ExportResult, ImportResult
+from .bulk_records import BulkResult, Erased, ExportResult, ImportResult, SourceFailure, SourceResult
 from .doctor_records import Diagnosis, Stats
 from .embedding.accepting import AnyEmbedder
 from .embedding.protocol import Distance
@@ -177,6 +178,23 @@ class _BulkVerbs:
         batch_size: int = 1000,
         progress: Callable[[int, int | None], object] | None = None,
     ) -> ImportResult: ...
+    def import_from(
+        self,
+        kind: SourceKind,
+        source: str | PathLike[str] | None = None,
+        *,
+        table: str | None = None,
+        source_schema: str = "public",
+        only: Mapping[str, str] | None = None,
+        content_field: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        id_prefix: str | None = None,
+        on_conflict: OnConflict = "ignore",
+        dry_run: bool = False,
+        batch_size: int = 500,
+        progress: Callable[[int], object] | None = None,
+        on_failure: Callable[[SourceFailure], object] | None = None,
+    ) -> SourceResult: ...
 
 class _SpaceVerbs:
     def embed_pending(

@@ -64,6 +64,7 @@ LONG = {
     "export",
     "health",
     "import_",
+    "import_from",
     "reembed",
     "refresh_words",
     "set_language",

@@ -20,6 +20,7 @@ from postgres_memory._transfer.plain import BadLine, PlainLine, read_plain, stor
 from postgres_memory._transfer.reading import Lines
 from postgres_memory.errors import InvalidValueError
 
+from . import import_source as sources
 from . import options
 from .output import complain, print_json, progress
 from .running import PROBLEM, Session, reported, session, to_its_end
@@ -58,12 +59,31 @@ class Tally:
 
 def import_(
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", show_default=False, help="JSON Lines; - reads standard input."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            show_default=False,
+            help="JSON Lines; - reads standard input. Not for tables of --from.",
+        ),
+    ] = None,
+    *,
     on_conflict: Annotated[
-        OnConflict, typer.Option(help="Of an export: what becomes of memories whose ids are there already.")
-    ] = OnConflict.ERROR,
+        OnConflict | None,
+        typer.Option(
+            show_default=False,
+            help="What becomes of memories whose ids are there already; of an export error, with --from ignore if not "
+            "said.",
+        ),
+    ] = None,
+    from_: sources.From = None,
+    source_dsn: sources.SourceDsn = None,
+    source_table: sources.SourceTable = None,
+    source_schema: sources.SourceSchema = "public",
+    only: sources.Only = None,
+    field: sources.Field = None,
+    content_field: sources.ContentField = None,
+    id_prefix: sources.IdPrefix = None,
+    dry_run: sources.DryRun = False,
     as_json: options.AsJson = False,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
@@ -76,14 +96,28 @@ def import_(
     left out; blank lines are skipped. The exit status is 1 if any line was bad.
 
     What the command export wrote is recognised by its first line, and taken whole or not at all.
+
+    With --from, tables of mem0, langgraph and pgmemory are read, the file of the reference MCP memory server, or a data
+    export of ChatGPT. Run again, also after an interruption, it stores what is missing.
     """
+    target = options.Target(dsn, namespace, schema, debug)
+    table = sources.Table(source_dsn, source_table, source_schema, only or [])
+    source = sources.Source(from_, file, table, field or [], content_field, id_prefix, dry_run)
+    if from_ is not None:
+        sources.import_source(target, source, (on_conflict or OnConflict.IGNORE).value, as_json=as_json)
+    else:
+        _import_file(target, source, on_conflict or OnConflict.ERROR, as_json=as_json)
+
+
+def _import_file(
+    target: options.Target, source: sources.Source, on_conflict: OnConflict, *, as_json: bool
+) -> None:
     tally = Tally()
 
     def state() -> str:
         return f"stopped after line {tally.last_line}: {tally}"
 
-    target = options.Target(dsn, namespace, schema, debug)
-    with reported(target), _opened(file) as stream:
+    with reported(target), _opened(source.plain_file()) as stream:
         if begins_export(_start(stream)):
             with session(target) as at, progress("importing") as show, _left(stream):
                 whole = at.run(at.memory.import_(stream, on_conflict=on_conflict.value, progress=show))

@@ -77,3 +77,12 @@ class SpaceEmbedder:
         rows = check_vectors(answer, count, self.dimensions, self.space)
         self.dimensions = rows.shape[1]
         return rows
+
+
+def space_embedder(embedder: object | None, space: str | None, distance: Distance) -> SpaceEmbedder | None:
+    """Return what embeds into a space, if there is an embedder; else neither a space nor a distance may be named."""
+    if embedder is not None:
+        return SpaceEmbedder(embedder, space=space, distance=distance)
+    if space is not None or distance != "cosine":
+        raise InvalidValueError("embedder", "must be given where space or distance is")
+    return None

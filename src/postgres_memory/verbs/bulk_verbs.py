@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .._transfer.export import export
+from .._transfer.from_source import import_from
 from .._transfer.import_ import import_
+from .._transfer.opening import Asked, SourceKind
 from .._writing.add_many import add_many
 from .._writing.adding import Dedupe, OnConflict
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
     from os import PathLike
 
     from .._context import Context
     from .._pooling import Connection
     from .._transfer.reading import Stream
-    from ..bulk_records import BulkResult, ExportResult, ImportResult
+    from ..bulk_records import BulkResult, ExportResult, ImportResult, SourceFailure, SourceResult
     from ..records import MemoryRecord
 
 
 class BulkVerbs:
-    """`add_many`, `export`, `import_`."""
+    """`add_many`, `export`, `import_`, `import_from`."""
 
     _context: Context
 
@@ -126,4 +128,55 @@ class BulkVerbs:
             on_conflict=on_conflict,
             batch_size=batch_size,
             progress=progress,
+        )
+
+    async def import_from(
+        self,
+        kind: SourceKind,
+        source: str | PathLike[str] | None = None,
+        *,
+        table: str | None = None,
+        source_schema: str = "public",
+        only: Mapping[str, str] | None = None,
+        content_field: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        id_prefix: str | None = None,
+        on_conflict: OnConflict = "ignore",
+        dry_run: bool = False,
+        batch_size: int = 500,
+        progress: Callable[[int], object] | None = None,
+        on_failure: Callable[[SourceFailure], object] | None = None,
+    ) -> SourceResult:
+        """Store what another system keeps: ``"mem0"``, ``"langgraph"``, ``"pgmemory"``: tables; ``"mcp-json"``: the
+        file of the reference MCP memory server; ``"chatgpt-export"``: the zip of a data export.
+
+        ``source`` is the path of a file; for tables the DSN of their database, None for this one, where it takes a
+        connection of the pool. It is read as one snapshot, in bounded memory, and never written. How each becomes
+        memories is in docs/howto/move-from-*.md. Ids are made of the keys of the source, so that a second run, also one
+        after an interruption, stores what is missing: what is there is ``"ignore"``d, an ``"update"``, or an
+        ``"error"``, as ``on_conflict`` says. With ``dry_run`` all is read and checked, and nothing stored.
+
+        ``table`` and ``source_schema`` name the table where it is not the one the system makes by itself; ``only``
+        chooses rows, as ``{"user_id": "alice"}``. ``content_field`` is the dotted path of the text in a value of
+        LangGraph's. ``fields`` takes ``owner``, ``session_id`` or ``thread_id`` of each memory from a dotted path in
+        its metadata, as ``{"owner": "user_id"}``. ``id_prefix`` comes before the ids of the source: give each one of
+        its own to tables of one name out of several databases.
+
+        Good ones are stored ``batch_size`` to a transaction (1,000 at most); what cannot be a memory is in the result,
+        by its place, and given to ``on_failure``. ``progress`` is called with the number of things read.
+
+        Raises InvalidTypeError or InvalidValueError for bad arguments, a table that is not there, a file of another
+        format; UsageError for a principal; OSError if the file cannot be read; a DatabaseError if a database fails.
+        """
+        return await import_from(
+            self._context,
+            kind,
+            source,
+            Asked(table, source_schema, only or {}, content_field, id_prefix),
+            fields=fields or {},
+            on_conflict=on_conflict,
+            dry_run=dry_run,
+            batch_size=batch_size,
+            progress=progress,
+            on_failure=on_failure,
         )
