@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -50,8 +51,14 @@ def verbs_of(cls: type) -> set[str]:
     }
 
 
-def calls(memory: PostgresMemory, target: io.BytesIO) -> dict[str, Callable[[], Awaitable[object]]]:
+def calls(
+    memory: PostgresMemory, target: io.BytesIO, folder: Path
+) -> dict[str, Callable[[], Awaitable[object]]]:
     """A call of every verb that succeeds, in an order in which they do."""
+    entities = folder / "memory.jsonl"
+    entities.write_text(
+        '{"type": "entity", "name": "Mira", "entityType": "person", "observations": ["sings"]}\n'
+    )
     return {
         "open": memory.open,
         "migrate": memory.migrate,
@@ -91,7 +98,10 @@ def calls(memory: PostgresMemory, target: io.BytesIO) -> dict[str, Callable[[], 
         "export": lambda: memory.export(target),
         "clear": memory.clear,
         "import_": lambda: memory.import_(io.BytesIO(target.getvalue())),
+        "import_from": lambda: memory.import_from("mcp-json", entities),
         "namespaces": memory.namespaces,
+        "stats": memory.stats,
+        "doctor": memory.doctor,
         "health": memory.health,
         "check_isolation": memory.check_isolation,
         "purge_expired": memory.purge_expired,
@@ -118,9 +128,9 @@ ROWS = {
 }
 
 
-async def test_every_verb_makes_one_span(database: Database, telemetry: Telemetry) -> None:
+async def test_every_verb_makes_one_span(database: Database, telemetry: Telemetry, tmp_path: Path) -> None:
     memory = PostgresMemory(database.dsn, namespace="shop", embedder=WordEmbedder())
-    every = calls(memory, io.BytesIO())
+    every = calls(memory, io.BytesIO(), tmp_path)
     assert set(every) == verbs_of(PostgresMemory)
     for verb, call in every.items():
         await call()
