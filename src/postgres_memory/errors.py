@@ -1,7 +1,5 @@
 """Every error the package raises, in one tree.
 
-::
-
     PostgresMemoryError
     ├── InvalidInputError           an argument breaks a rule; nothing was written
     │   ├── InvalidTypeError        … by its type (also a TypeError)
