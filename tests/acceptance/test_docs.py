@@ -16,12 +16,14 @@ from postgres_memory import PostgresMemory
 from tests.conftest import Database
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
+#: Those of docs/howto that need no more than a database; the others have tests of their own.
+HOWTO = ("embed-in-fastapi.md", "keep-tenants-apart.md")
 PAGES = sorted(
     page
     for folder in ("reference", "explanation")
     for page in DOCS.glob(f"{folder}/*.md")
     if "```python" in page.read_text()
-)
+) + [DOCS / "howto" / name for name in HOWTO]
 
 
 def blocks(page: Path) -> list[str]:
