@@ -62,7 +62,7 @@ async def test_the_examples_of_a_page_run(
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
-    for page in DOCS.glob("*/*.md"):
+    for page in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), (page.name, target)
