@@ -24,6 +24,7 @@ from postgres_memory.errors import (
     UsageError,
 )
 
+from .entry import INTERRUPTED
 from .output import complain, spelt_out
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ PRINCIPAL_ROLE_VARIABLE = "POSTGRES_MEMORY_PRINCIPAL_ROLE"
 
 PROBLEM = 1
 WRONG_USE = 2
-INTERRUPTED = 130
 
 _AGAIN_SECONDS = 0.05
 
