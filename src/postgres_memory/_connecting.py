@@ -125,12 +125,12 @@ def connect(
 ) -> Connecting:
     """Return the way to what ``dsn`` names. Opens nothing."""
     check_schema(schema)
+    # The first to be refused where both are the same, as on the command line, whose --dsn is what a person gave.
+    database = parse_dsn(dsn) if isinstance(dsn, str) else None
     direct = None if migration_dsn is None else parse_dsn(migration_dsn, "migration_dsn")
     check_schema(principal_role, "principal_role")
-    if dsn is None:
-        return Connecting(schema, None, None, options, retry_for, direct, principal_role)
-    if isinstance(dsn, str):
-        return Connecting(schema, parse_dsn(dsn), None, options, retry_for, direct, principal_role)
+    if dsn is None or isinstance(dsn, str):
+        return Connecting(schema, database, None, options, retry_for, direct, principal_role)
     if not hasattr(dsn, "acquire") or not hasattr(dsn, "release"):
         raise InvalidTypeError("dsn", f"must be a str, an asyncpg pool or None, not {type(dsn).__name__}")
     return Connecting(schema, None, dsn, options, retry_for, direct, principal_role)

@@ -39,7 +39,7 @@ async def test_a_namespace_goes_out_and_in_again(
     assert (done.returncode, done.stdout) == (0, b"2 stored, 0 ignored, 0 relations, 0 messages\n")
     again = run(database, "import", file, "--namespace", "copy")
     assert again.returncode != 0
-    assert b"already" in again.stderr
+    assert b"already, and on_conflict is 'error'" in again.stderr
     ignored = run(database, "import", file, "--namespace", "copy", "--on-conflict", "ignore")
     assert ignored.stdout.startswith(b"0 stored, 2 ignored")
 

@@ -103,9 +103,10 @@ class Loader:
             )
         there = await self._context.fetch(find_memories_by_id, self._key | {"ids": [missed.id]})
         what = f"a memory {missed.id!r}" if there else f"a memory with the deduped content of {missed.id!r}"
-        return ConflictError(
-            f"line {missed.line}: there is {what} already", namespace=namespace, id=missed.id
-        )
+        text = f"line {missed.line}: there is {what} already"
+        if self._on_conflict == "error":
+            text += ", and on_conflict is 'error'"
+        return ConflictError(text, namespace=namespace, id=missed.id)
 
     async def _load_links(self, batch: LinkBatch) -> None:
         from .._sql.bulk import insert_relations

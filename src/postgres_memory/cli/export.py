@@ -20,9 +20,10 @@ def export(
         str,
         typer.Argument(metavar="FILE", show_default=False, help="Where to write; - is standard output."),
     ],
-    session_messages: Annotated[
-        bool, typer.Option(help="Export the messages of the namespace's sessions as well.")
-    ] = True,
+    no_session_messages: Annotated[
+        bool,
+        typer.Option("--no-session-messages", help="Leave out the messages of the namespace's sessions."),
+    ] = False,
     as_json: options.AsJson = False,
     dsn: options.Dsn = None,
     namespace: options.Namespace = "default",
@@ -37,7 +38,7 @@ def export(
     with session(options.Target(dsn, namespace, schema, debug)) as at, progress("exporting") as show:
         target = sys.stdout.buffer if file == "-" else file
         try:
-            result = at.run(at.memory.export(target, session_messages=session_messages, progress=show))
+            result = at.run(at.memory.export(target, session_messages=not no_session_messages, progress=show))
         except (PostgresMemoryError, BrokenPipeError):
             raise  # a timeout of the database is an OSError too; who reads a pipe may have enough
         except OSError as error:

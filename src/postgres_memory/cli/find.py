@@ -28,7 +28,12 @@ class Order(StrEnum):
 def find(
     filter: options.Filter = None,
     order_by: Annotated[
-        Order, typer.Option("--order-by", help="With a minus, the largest first.")
+        Order,
+        typer.Option(
+            "--order-by",
+            metavar="FIELD",
+            help="created_at, updated_at or importance; with a minus, as in -importance, the largest first.",
+        ),
     ] = Order.LAST_CREATED,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to a page.")] = 50,
     cursor: Annotated[

@@ -29,7 +29,9 @@ class Format(StrEnum):
 def graph(
     id: Annotated[str, typer.Argument(show_default=False, help="The memory to begin with.")],
     depth: walking.Depth = 2,
-    format: Annotated[Format, typer.Option("--format", help="How to draw it.")] = Format.TEXT,
+    format: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="text, mermaid, dot or json.")
+    ] = Format.TEXT,
     direction: walking.WhichWay = walking.Direction.BOTH,
     types: walking.Types = None,
     *,

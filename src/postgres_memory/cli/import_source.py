@@ -38,9 +38,10 @@ From = Annotated[
     Kind | None,
     typer.Option(
         "--from",
+        metavar="SYSTEM",
         show_default=False,
         rich_help_panel=_PANEL,
-        help="Read what another system keeps, not JSON Lines.",
+        help="Read what another system keeps, not JSON Lines: mem0, langgraph, pgmemory, mcp-json or chatgpt-export.",
     ),
 ]
 SourceDsn = Annotated[
@@ -144,7 +145,10 @@ class Source:
     def place(self) -> str | None:
         """Return the file or the DSN, whichever the kind has."""
         if self.kind in _FILES:
-            return self._file(f"{self.kind} is read from a file")
+            file = self._file(f"{self.kind} is read from a file")
+            if file == "-":
+                raise InvalidValueError("FILE", f"is standard input, and {self.kind} is read from a file")
+            return file
         if self.file is not None:
             raise InvalidValueError("FILE", f"is not for {self.kind}: its tables are in --source-dsn")
         return self.table.dsn

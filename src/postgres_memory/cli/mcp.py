@@ -29,7 +29,9 @@ from .running import session
 
 def mcp(
     *,
-    tools: Annotated[Toolset, typer.Option("--tools", help="Which tools to offer.")] = Toolset.MEMORY,
+    tools: Annotated[
+        Toolset, typer.Option("--tools", metavar="TOOLS", help="Which to offer: memory or knowledge-graph.")
+    ] = Toolset.MEMORY,
     transport: Annotated[
         Transport, typer.Option("--transport", help="How clients reach it.")
     ] = Transport.STDIO,
@@ -46,7 +48,9 @@ def mcp(
         str,
         typer.Option("--host", help=f"Where to listen. Other machines need the token in {TOKEN_VARIABLE}."),
     ] = LOOPBACK,
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where to listen.")] = PORT,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Where to listen.")
+    ] = PORT,
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="A name clients call it by; may be repeated."),

@@ -40,8 +40,8 @@ Embedder = Annotated[
         envvar="POSTGRES_MEMORY_EMBEDDER",
         metavar="SPEC",
         show_default=False,
-        help="What makes vectors: openai:MODEL[,url=URL][,dimensions=N] or onnx:FILE,name=SPACE[,tokenizer=FILE]. "
-        "A key goes into POSTGRES_MEMORY_EMBEDDER_KEY.",
+        help="What makes vectors: openai:MODEL, with ,url=URL and ,dimensions=N where wanted, or onnx:FILE,name=SPACE, "
+        "with ,tokenizer=FILE where wanted. A key goes into POSTGRES_MEMORY_EMBEDDER_KEY.",
     ),
 ]
 Filter = Annotated[

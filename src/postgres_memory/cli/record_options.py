@@ -28,7 +28,13 @@ Confidence = Annotated[
     float | None, typer.Option("--confidence", show_default=False, help="From 0 to 1; 1 for a new memory.")
 ]
 Type = Annotated[
-    MemoryType | None, typer.Option("--type", show_default=False, help="persistent for a new memory.")
+    MemoryType | None,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        show_default=False,
+        help="session, persistent or synthetic; persistent for a new memory.",
+    ),
 ]
 Thread = Annotated[
     str | None,

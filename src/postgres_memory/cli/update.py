@@ -59,12 +59,21 @@ Mode = Annotated[
 ]
 Clear = Annotated[
     list[Clearable] | None,
-    typer.Option("--clear", show_default=False, help="Empty this field; may be given several times."),
+    typer.Option(
+        "--clear",
+        metavar="FIELD",
+        show_default=False,
+        help="Empty this field: tags, thread, session, expires-at, readers or writers; may be given several times.",
+    ),
 ]
 Version = Annotated[
     int | None,
     typer.Option(
-        "--expected-version", min=1, show_default=False, help="Change it only if it is at this one."
+        "--expected-version",
+        metavar="VERSION",
+        min=1,
+        show_default=False,
+        help="Change it only if it is at this one.",
     ),
 ]
 

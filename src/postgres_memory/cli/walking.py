@@ -24,7 +24,13 @@ WhichWay = Annotated[
 ]
 Types = Annotated[
     list[MemoryRelationType] | None,
-    typer.Option("--type", show_default=False, help="Follow only this type; may be given several times."),
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        show_default=False,
+        help="Follow only this type: supports, contradicts, extends, precedes, follows or related; may be given "
+        "several times.",
+    ),
 ]
 MinConfidence = Annotated[
     float, typer.Option("--min-confidence", help="The least product of confidences on a way, from 0 to 1.")

@@ -1,0 +1,45 @@
+"""What the commands say of their options, and of arguments that are refused before a database is asked."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from postgres_memory.cli.main import app, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMANDS = [command.name for command in app.registered_commands]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_cuts_no_name_of_a_variable_in_a_usual_terminal(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"}).output
+    assert "POSTGRES_MEMORY_DSN" in shown
+    assert re.findall(r"\w+…", shown) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["count", "--dsn", "mysql://localhost/app"], "dsn: must be a URL that begins with postgresql://"),
+        (["import", "--from", "mcp-json", "-"], "FILE: is standard input, and mcp-json is read from a file"),
+    ],
+)
+def test_what_is_refused_is_what_was_given(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("POSTGRES_MEMORY_DSN", "postgresql://127.0.0.1:1/nowhere")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(f"postgres-memory: {message}")
