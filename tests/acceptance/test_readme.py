@@ -98,13 +98,16 @@ def test_commands_of_the_readme_run(
         "delete",
         "import",
         "export",
+        "import",
         "verify",
     ]
     for command in commands:
         with pytest.raises(SystemExit) as ended:
             main(command)
         assert ended.value.code == 0, (command, capsys.readouterr().err)
-    assert "Mira moved to Porto." in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Mira moved to Porto." in out
+    assert "0 stored, 2 ignored" in out  # what was exported is there
 
 
 def command_of(line: str) -> list[str]:
