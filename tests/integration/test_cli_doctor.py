@@ -49,6 +49,14 @@ class TestDoctor:
         assert outcome.status == 3
         assert f'ALTER DATABASE "{well.name}" SET synchronous_commit = on;' in outcome.out.replace("\n", "")
 
+    def test_what_many_checks_ask_for_is_said_once(
+        self, run: Callable[..., Outcome], database: Database
+    ) -> None:
+        execute(database.direct_dsn, "DROP SCHEMA memory CASCADE")
+        outcome = run("doctor", "--dsn", database.direct_dsn)
+        assert outcome.status == 1
+        assert outcome.out.count("postgres-memory migrate") == 1
+
     def test_a_problem_and_its_repair(self, run: Callable[..., Outcome], well: Database) -> None:
         execute(well.direct_dsn, "DROP INDEX memory.memories_updated_at_idx")
         outcome = run("doctor", "--dsn", well.direct_dsn)

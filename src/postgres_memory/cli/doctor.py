@@ -86,17 +86,26 @@ def _print(found: Diagnosis) -> None:
         severity = Text(finding.severity, style=_STYLES[finding.severity])
         made.add_row(Text(finding.check), severity, Text(spelt_out(finding.seen)))
     print_table(made)
-    fixes = [finding for finding in found.findings if finding.fix is not None]
+    fixes = fixes_of(found)
     if fixes:
         made = table("check", "fix")
-        for finding in fixes:
-            add_row(made, finding.check, str(finding.fix))
+        for fix, checks in fixes.items():
+            add_row(made, ", ".join(checks), fix)
         print_table(made)
     for one in found.repairs:
         if one.error is None:
             typer.echo(f"repaired: {spelt_out(one.statement)}")
     counts = {severity: _count(found, severity) for severity in ("problem", "warning", "notice", "ok")}
     typer.echo(", ".join(f"{count} {severity}" for severity, count in counts.items()))
+
+
+def fixes_of(found: Diagnosis) -> dict[str, list[str]]:
+    """Return what there is to do, once each, with the checks that ask for it: of a schema that is not there, all do."""
+    fixes: dict[str, list[str]] = {}
+    for finding in found.findings:
+        if finding.fix is not None:
+            fixes.setdefault(finding.fix, []).append(finding.check)
+    return fixes
 
 
 def _count(found: Diagnosis, severity: str) -> int:
