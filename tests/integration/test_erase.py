@@ -272,8 +272,9 @@ async def test_writers_go_on(database: Database, watcher: asyncpg.Connection[asy
             await writing.add_many([f"{number} {n}" for n in range(3)])
 
     writers = [asyncio.create_task(write(f"w{number}")) for number in range(4)]
-    for _ in range(10):
-        await memory.erase("one", batch_size=7)
+    async with asyncio.timeout(60):  # though they write faster than it deletes
+        for _ in range(10):
+            await memory.erase("one", batch_size=7)
     going_on = False
     await asyncio.gather(*writers)
     await memory.erase("one")

@@ -36,14 +36,29 @@ TABLES = OWNED | {
 NAMING = ("memories", "session_messages")
 
 
+def last_memory(tables: Tables, owned: bool) -> Select[Any]:
+    """Return the number of the ``last`` memory there is, null if there is none, and how many ``tokens`` there are.
+
+    Who goes on writing so does not keep `erase` from ending.
+    """
+    memories, tokens = tables.memories, tables.write_tokens
+    last = select(func.max(memories.c.seq)).where(*_mine(memories, owned)).scalar_subquery()
+    number = select(func.count()).where(tokens.c.namespace == text_parameter("namespace")).scalar_subquery()
+    return select(last.label("last"), number.label("tokens"))
+
+
 def erase_memories(tables: Tables, owned: bool) -> Select[Any]:
-    """Delete up to ``limit`` memories, those of ``principal`` if ``owned``, and what hangs on them; count all of it.
+    """Delete up to ``limit`` memories up to the ``last``, and what hangs on them; count all of it.
+
+    Those of ``principal``, if ``owned``.
 
     They are locked in the order of insertion, so that this and other statements wait for each other in one order.
     """
     memories, relations = tables.memories, tables.memory_relations
     rows = (
-        select(memories.c.seq, memories.c.id).where(*_mine(memories, owned)).limit(number_parameter("limit"))
+        select(memories.c.seq, memories.c.id)
+        .where(*_mine(memories, owned), memories.c.seq <= number_parameter("last"))
+        .limit(number_parameter("limit"))
     )
     some = in_order(tables, rows, deleting=True).cte("some")
     ends = select(some.c.id)

@@ -42,8 +42,9 @@ async def erase(
             "erase() deletes each batch in a transaction of its own; call it outside of a transaction"
         )
     erasing = _Erasing(context, principal, batch_size, progress or (lambda _: None))
-    await erasing.tokens()
-    await erasing.memories()
+    last, tokens = await erasing.begin()
+    await erasing.tokens(tokens)
+    await erasing.memories(last)
     await erasing.rest()
     await erasing.own_tokens()
     if principal is None and context.embedder is not None:
@@ -91,18 +92,27 @@ class _Erasing:
     def _has_begun(self) -> bool:
         return any(self._counts.values())
 
-    async def tokens(self) -> None:
-        """Delete the tokens there are of a namespace; a principal has none of its own."""
+    async def begin(self) -> tuple[int | None, int]:
+        """Return the number of the last memory there is, if there is one, and how many tokens there are."""
+        from .._sql.erasing import last_memory
+
+        (row,) = await self._context.fetch(last_memory, self._parameters, self._owned, repeatable=True)
+        return row["last"], row["tokens"]
+
+    async def tokens(self, number: int) -> None:
+        """Delete the oldest tokens of a namespace, so many at least; a principal has none of its own."""
         from .._sql.erasing import erase_rows
 
-        more = not self._owned
-        while more:
-            more = await self._outside(erase_rows, self._parameters, "write_tokens", False) == self._limit
+        left = 0 if self._owned else number
+        while left > 0:
+            erased = await self._outside(erase_rows, self._parameters, "write_tokens", False)
+            left = 0 if erased < self._limit else left - erased
 
-    async def memories(self) -> None:
+    async def memories(self, last: int | None) -> None:
         from .._sql.erasing import erase_memories
 
-        while await self._batch(erase_memories, self._owned) == self._limit:
+        self._parameters["last"] = last
+        while last is not None and await self._batch(erase_memories, self._owned) == self._limit:
             pass
 
     async def rest(self) -> None:
