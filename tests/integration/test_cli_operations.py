@@ -256,7 +256,7 @@ async def test_ctrl_c_in_the_building_of_an_index_is_cleared_by_the_next_call(da
         transaction = connection.transaction()
         await transaction.start()
         await connection.execute("UPDATE memory.memory_embeddings SET embedding = embedding")
-        with started("create-index", "s", dsn=database.dsn) as process:
+        with started("create-index", "s", dsn=database.direct_dsn) as process:
             building = "SELECT count(*) FROM pg_stat_progress_create_index"
             await asyncio.to_thread(wait_until, lambda: number(database.direct_dsn, building) > 0)
             await asyncio.sleep(1)  # it asks twice a second
@@ -266,7 +266,7 @@ async def test_ctrl_c_in_the_building_of_an_index_is_cleared_by_the_next_call(da
         await transaction.rollback()
     finally:
         await connection.close()
-    async with PostgresMemory(database.dsn) as memory:
+    async with PostgresMemory(database.direct_dsn) as memory:
         assert (await memory.create_index("s")).type == "vector"
 
 
