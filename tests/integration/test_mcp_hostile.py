@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from itertools import pairwise
 from typing import Any
 
@@ -80,6 +81,24 @@ async def test_no_tool_of_that_name(database: Database) -> None:
     async with inside(database) as call:
         with pytest.raises(MCPError, match="there is no tool of this name"):
             await call("drop_all")
+
+
+async def test_what_nobody_foresaw_is_told_without_its_text(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error may repeat what is stored; only DEBUG shows it."""
+    from mcp.shared.exceptions import MCPError
+
+    async def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a secret")
+
+    async with inside(database) as call:
+        monkeypatch.setattr(PostgresMemory, "find", fail)
+        with caplog.at_level(logging.INFO, "postgres_memory"), pytest.raises(MCPError) as raised:
+            await call("list_memories")
+    assert "secret" not in str(raised.value)
+    assert "list_memories failed: RuntimeError" in caplog.text
+    assert "secret" not in caplog.text
 
 
 async def test_names_are_only_names(database: Database) -> None:

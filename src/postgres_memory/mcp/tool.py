@@ -95,9 +95,10 @@ class Tool(Generic[ArgumentsT, ResultT]):
             _log.warning("%s: %s: %s", self.name, type(error).__name__, error)
             return _failed(_database_problem(error))
         except Exception as error:
-            # The SDK would hand on its text, which may hold anything.
-            _log.exception("%s failed", self.name)
-            problem = "the server failed at this call; its log says more"
+            # Its text, which the SDK would hand on, may hold anything: it is for DEBUG alone.
+            _log.error("%s failed: %s", self.name, type(error).__name__)
+            _log.debug("%s failed", self.name, exc_info=True)
+            problem = "the server failed at this call; its log says more at DEBUG"
             raise MCPError(types.INTERNAL_ERROR, problem) from error
         text = types.TextContent(type="text", text=self.text(result))
         return types.CallToolResult(content=[text], structured_content=_plain(result))
