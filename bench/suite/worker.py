@@ -119,9 +119,9 @@ class Worker:
         return {"times": times, "seconds": clock() - begin}
 
     def _call(self, verb: str, *, threads: bool) -> Callable[..., Awaitable[Any]]:
-        function = getattr(self.contestant, verb)
+        function: Callable[..., Awaitable[Any]] = getattr(self.contestant, verb)
         if not self.contestant.threaded:
-            return function  # type: ignore[no-any-return]
+            return function
         if threads:
             return lambda *arguments: asyncio.to_thread(function, *arguments)
 
