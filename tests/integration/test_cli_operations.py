@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import Database
 
+HERE = "datname = current_database()"  # other tests have databases on the same server
+
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
@@ -209,7 +211,7 @@ async def test_ctrl_c_while_a_filter_deletes_waits_for_the_truth(database: Datab
         await transaction.start()
         await connection.execute("SELECT FROM memory.memories FOR UPDATE")
         with started("delete", "--all", "--yes", dsn=database.dsn) as process:
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            waiting = f"SELECT count(*) FROM pg_stat_activity WHERE {HERE} AND wait_event_type = 'Lock'"
             await asyncio.to_thread(wait_until, lambda: number(database.direct_dsn, waiting) > 0)
             process.send_signal(signal.SIGINT)
             await asyncio.sleep(0.5)
@@ -237,7 +239,7 @@ async def test_ctrl_c_in_a_migration_leaves_whole_revisions(
         await transaction.start()
         await connection.execute("LOCK memory.memories")
         with started("migrate", dsn=empty_database.dsn) as process:
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            waiting = f"SELECT count(*) FROM pg_stat_activity WHERE {HERE} AND wait_event_type = 'Lock'"
             await asyncio.to_thread(wait_until, lambda: number(empty_database.direct_dsn, waiting) > 0)
             status, out, last = await asyncio.to_thread(interrupted, process)
         assert (status, out, last) == (130, b"", "the revision under way was rolled back; call it again")
@@ -257,7 +259,7 @@ async def test_ctrl_c_in_the_building_of_an_index_is_cleared_by_the_next_call(da
         await transaction.start()
         await connection.execute("UPDATE memory.memory_embeddings SET embedding = embedding")
         with started("create-index", "s", dsn=database.direct_dsn) as process:
-            building = "SELECT count(*) FROM pg_stat_progress_create_index"
+            building = f"SELECT count(*) FROM pg_stat_progress_create_index WHERE {HERE}"
             await asyncio.to_thread(wait_until, lambda: number(database.direct_dsn, building) > 0)
             await asyncio.sleep(1)  # it asks twice a second
             status, out, last = await asyncio.to_thread(interrupted, process)

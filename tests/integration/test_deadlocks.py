@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Verb = Callable[[PostgresMemory, Raw], Coroutine[None, None, object]]
 
 KEY = {"namespace": "default"}
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 @pytest.fixture
@@ -38,7 +41,9 @@ async def raws(database: Database) -> AsyncIterator[list[Raw]]:
 async def waits(raw: Raw, count: int = 1) -> None:
     """Return when so many statements wait for a lock."""
     for _ in range(300):
-        if await raw.fetchval("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted") >= count:
+        # Inside a transaction, what the statistics say is kept otherwise.
+        await raw.execute("SELECT pg_stat_clear_snapshot()")
+        if await raw.fetchval(WAITING) >= count:
             return
         await asyncio.sleep(0.02)
     pytest.fail("nothing waits")

@@ -46,12 +46,15 @@ class TestWhatIsWell:
         found = await memory.doctor()
         assert json.loads(json.dumps(asdict(found)))["findings"][0]["check"] == NAMES[0]
 
-    async def test_nothing_is_written_and_nobody_is_kept_waiting(
-        self, database: Database, memory: PostgresMemory
-    ) -> None:
-        await memory.add_many([f"content {number}" for number in range(100)])
-        connection = await asyncpg.connect(database.direct_dsn)
-        try:
+    async def test_nothing_is_written_and_nobody_is_kept_waiting(self) -> None:
+        # On a server of its own, since transactions are numbered for all databases of a server.
+        async with (
+            healthy_database(autovacuum="off") as database,
+            PostgresMemory(database.dsn) as memory,
+            asyncpg.create_pool(database.direct_dsn, min_size=1, max_size=1) as pool,
+            pool.acquire() as connection,
+        ):
+            await memory.add_many([f"content {number}" for number in range(100)])
             before = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
             locks: set[str] = set()
             examining_it = asyncio.create_task(memory.doctor())
@@ -65,8 +68,6 @@ class TestWhatIsWell:
             await examining_it
             assert locks <= {"AccessShareLock"}
             assert await connection.fetchval("SELECT pg_current_xact_id()::text::bigint") == before + 1
-        finally:
-            await connection.close()
 
 
 class TestTheRecords:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import asyncpg
 import pytest
 
 from postgres_memory import PostgresMemory
@@ -22,10 +25,24 @@ async def test_autovacuum_switched_off_for_a_table(database: Database, memory: P
     assert (await finding(memory, "dead_rows")).severity == "ok"
 
 
+async def counted(database: Database, rows: int) -> None:
+    """Wait until the statistics know of ``rows`` written; a session tells of its own up to ten seconds late."""
+    query = "SELECT n_mod_since_analyze FROM pg_stat_user_tables WHERE relname = 'memories'"
+    connection = await asyncpg.connect(database.direct_dsn)
+    try:
+        for _ in range(600):
+            if await connection.fetchval(query) >= rows:
+                return
+            await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+    pytest.fail(f"the statistics never knew of {rows} rows")
+
+
 async def test_dead_rows_and_statistics(database: Database, memory: PostgresMemory) -> None:
     await execute(database, _QUIET)
     await memory.add_many([f"content {number}" for number in range(3_000)])
-    await execute(database, _FLUSH)
+    await counted(database, 3_000)
     never = {one.data["table"]: one for one in await findings(memory, "statistics")}
     assert never["memories"].severity == "warning"
     assert "never analysed" in never["memories"].seen

@@ -131,7 +131,10 @@ async def test_what_a_killed_build_left_is_repaired(
     async with asyncio.timeout(30):
         await heard.wait()
     assert told[0] == "waiting for writers before build"
-    await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index")
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index "
+        "WHERE datname = current_database()"
+    )
     with pytest.raises(DatabaseError):
         await building
     await transaction.rollback()

@@ -130,7 +130,10 @@ async def test_built_once_repaired_and_dropped(
         building = asyncio.create_task(memory.create_metadata_index(progress=lambda *_: heard.set()))
         async with asyncio.timeout(30):
             await heard.wait()
-        await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index")
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index "
+            "WHERE datname = current_database()"
+        )
         with pytest.raises(DatabaseError):
             await building
         await transaction.rollback()
