@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RETRY_FOR = 15.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Connecting:
     """One way to the database. ``source`` describes it without a password.
 

@@ -16,7 +16,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ._driver_errors import harmless
 from ._principal import RESTORING, TRUSTED
@@ -47,15 +47,13 @@ TOKENS_AT_ONCE = 1_000
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Sizes above which input is refused."""
 
     content_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """A write that had happened, though its answer was lost; ``changed`` says how many rows it changed."""
 
     changed: int
@@ -71,7 +69,7 @@ def after_writing(happened: bool = True) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Context:
     """The surroundings of one call.
 

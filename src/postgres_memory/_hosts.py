@@ -27,7 +27,7 @@ _SPELT = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]]+))(?::([0-9]+))?")
 _PREFERRED = "prefer-standby"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Hosts:
     """The hosts of ``dsn``, in the order in which they are tried: those that did not answer come last from then on."""
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from postgres_memory._json_refusals import how_to_convert, how_to_make_dict
 from postgres_memory._validation import kind_of, text_problem
 from postgres_memory.errors import InvalidTypeError, InvalidValueError
 
@@ -75,6 +74,8 @@ def encode_metadata(value: object, argument: str = "metadata") -> str:
         if text is not None:
             return text
     if not isinstance(value, dict):
+        from postgres_memory._json_refusals import how_to_make_dict
+
         raise InvalidTypeError(argument, f"must be a dict, not {kind_of(value)}{how_to_make_dict(value)}")
     writer = _Writer(argument)
     writer.write(value, argument)
@@ -171,6 +172,8 @@ class _Writer:
         elif isinstance(value, dict | list):
             self._enter(value, path)
         else:
+            from postgres_memory._json_refusals import how_to_convert
+
             raise InvalidTypeError(
                 _shown_path(path), f"cannot store a {kind_of(value)}; {how_to_convert(value)}"
             )

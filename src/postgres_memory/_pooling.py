@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import asyncpg
 
@@ -56,8 +56,7 @@ class PoolOptions:
             check_seconds(self.statement_timeout, "statement_timeout")
 
 
-@dataclass(frozen=True, slots=True)
-class PoolCounts:
+class PoolCounts(NamedTuple):
     """The connections of a pool: how many there are, how many work, and how many there may be."""
 
     size: int
@@ -112,8 +111,7 @@ async def unless_lost(connection: Connection, call: Callable[[], Coroutine[Any, 
     calling.result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(NamedTuple):
     """Who holds a connection, for what, and since when on the clock of the event loop."""
 
     task: str

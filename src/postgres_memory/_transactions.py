@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ._driver_errors import DRIVER_ERRORS, translated
 from ._waiting import LETTING_GO, through
@@ -24,7 +24,7 @@ class CommitLostError(DatabaseError):
     """The answer to a COMMIT was lost."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Scope:
     """The life of a transaction block: one statement at a time, and none after its end."""
 
@@ -48,8 +48,7 @@ class Scope:
             pass
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSettings:
+class LocalSettings(NamedTuple):
     """Statements that set something for the transaction they run in, and the query for those that undo it."""
 
     statements: str

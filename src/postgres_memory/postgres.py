@@ -15,8 +15,6 @@ from ._connecting import RETRY_FOR, connect
 from ._context import Context, Limits
 from ._pooling import PoolOptions
 from ._principal import Principal, check_principal
-from ._recall.isolation import check_isolation
-from ._replica import Replica
 from ._sql.policies import PRINCIPAL_ROLE
 from ._telemetry import observed, observed_block, observed_verbs
 from ._transactions import Scope
@@ -34,7 +32,6 @@ from .config import parse_dsn
 from .embedding.fields import check_fields
 from .embedding.spaces import space_embedder
 from .errors import DatabaseTimeoutError, InvalidValueError, UsageError
-from .ranking import PRESETS, check_ranking
 from .verbs.bulk_verbs import BulkVerbs
 from .verbs.lifecycle_verbs import LifecycleVerbs
 from .verbs.listing_verbs import ListingVerbs
@@ -237,6 +234,8 @@ class PostgresMemory(Verbs):
         self._connecting = connect(dsn, schema, options, retrying, migration_dsn, principal_role)
         check_seconds(max_replica_lag, "max_replica_lag")
         if read_dsn is not None:
+            from ._replica import Replica
+
             reads = connect(parse_dsn(read_dsn, "read_dsn").value, schema, options)
             database = self._connecting.database
             database.replica = Replica(reads.database, database, max_replica_lag)
@@ -289,6 +288,8 @@ class PostgresMemory(Verbs):
 
         Raises a DatabaseError if the database cannot answer; what it finds wrong is in what it returns.
         """
+        from ._recall.isolation import check_isolation
+
         role = self._connecting.principal_role
         if login is None:
             return await check_isolation(self._context, role, None)
@@ -380,6 +381,10 @@ async def _block(context: Context, blocks: Blocks) -> AsyncIterator[MemoryTransa
 
 
 def _ranking_of_search(ranking: Ranking | Preset) -> Ranking | None:
+    if ranking == "hash":
+        return None
+    from .ranking import PRESETS, check_ranking
+
     chosen = check_ranking(ranking)
     return None if chosen == PRESETS["hash"] else chosen
 

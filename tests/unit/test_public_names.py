@@ -77,3 +77,15 @@ def test_importing_the_package_loads_no_driver() -> None:
 
 def test_the_command_line_loads_no_database_for_its_help() -> None:
     assert modules_after("import postgres_memory.cli.main").isdisjoint({"asyncpg", "sqlalchemy", "alembic"})
+
+
+def test_what_stores_and_searches_loads_none_of_the_other_verbs() -> None:
+    program = (
+        "from postgres_memory import PostgresMemory\nimport sys\n"
+        "print(*(name.removeprefix('postgres_memory.') for name in sys.modules if name.startswith('postgres_memory.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {"_recall.search", "_writing.store"} <= loaded
+    rare = ("_doctor", "_graph", "_recall.recall", "_transfer", "_writing.adding", "filters", "records", "migrations")
+    assert sorted(name for name in loaded if name.startswith(rare)) == []

@@ -9,8 +9,6 @@ from .._json import decode_metadata
 from .._validation import check_content, check_limit
 from ..embedding.counting import counts_of, squared_norm
 from ..protocol import entry_class
-from .reading import read_again
-from .recall import recall
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -26,12 +24,16 @@ async def search(context: Context, query: str, limit: int) -> list[MemoryEntry]:
         await context.ready()  # a closed object is an error here too
         return []
     if context.ranking is not None:
+        from .recall import recall
+
         hits = await recall(context, text, limit=at_most, ranking=context.ranking)
         made = entry_class()
         return [made(hit.record.content, hit.record.metadata, hit.score) for hit in hits]
     rows = await rank(context, await counts_of(text), at_most)
     entry = entry_class()
     if context.principal is not None:
+        from .reading import read_again
+
         seen = await read_again(context, [row["id"] for row in rows])
         await context.touch(seen)
         found = [(seen[row["id"]], row["score"]) for row in rows if row["id"] in seen]

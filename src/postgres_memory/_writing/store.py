@@ -11,7 +11,6 @@ from .._validation import check_content
 from ..embedding.counting import counts_of
 from ..errors import DatabaseError
 from ..ids import new_id
-from .adding import add, addition_of, prepare
 from .coalescing import together
 from .embedding import embedded
 from .rows import Row
@@ -26,6 +25,8 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
     """Validate, embed, insert."""
     if context.principal is not None:
         # Several statements, as `add` has them.
+        from .adding import add, addition_of, prepare
+
         addition = addition_of(
             context, content, {} if metadata is None else {"metadata": metadata}, verb="store"
         )

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._transfer.export import export
-from .._transfer.from_source import import_from
-from .._transfer.import_ import import_
-from .._transfer.opening import Asked, SourceKind
-from .._writing.add_many import add_many
-from .._writing.adding import Dedupe, OnConflict
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping
     from os import PathLike
 
     from .._context import Context
     from .._pooling import Connection
+    from .._transfer.opening import Asked, SourceKind
     from .._transfer.reading import Stream
+    from .._writing.adding import Dedupe, OnConflict
     from ..bulk_records import BulkResult, ExportResult, ImportResult, SourceFailure, SourceResult
     from ..records import MemoryRecord
 
@@ -61,6 +56,8 @@ class BulkVerbs:
         Raises InvalidTypeError or InvalidValueError for bad arguments, what the input raises, and a DatabaseError if
         the database fails: whole batches read before that are stored, the one being filled is not.
         """
+        from .._writing.add_many import add_many
+
         return await add_many(
             self._context.on(connection),
             items,
@@ -89,6 +86,8 @@ class BulkVerbs:
         Returns what was written. Raises UsageError in a transaction that is READ COMMITTED, where there is no one
         snapshot; OSError if the file cannot be written; a DatabaseError if the database fails.
         """
+        from .._transfer.export import export
+
         return await export(
             self._context.on(connection), target, session_messages=session_messages, progress=progress
         )
@@ -122,6 +121,8 @@ class BulkVerbs:
         Raises InvalidValueError with the number of the line for an export that is truncated, altered or of a newer
         format; ConflictError; NotFoundError for a relation whose end is missing; OSError if the file cannot be read.
         """
+        from .._transfer.import_ import import_
+
         return await import_(
             self._context.on(connection),
             source,
@@ -168,6 +169,8 @@ class BulkVerbs:
         Raises InvalidTypeError or InvalidValueError for bad arguments, a table that is not there, a file of another
         format; UsageError for a principal; OSError if the file cannot be read; a DatabaseError if a database fails.
         """
+        from .._transfer.from_source import import_from
+
         return await import_from(
             self._context,
             kind,

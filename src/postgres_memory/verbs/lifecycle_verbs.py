@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._recall.history import history
-from .._writing.adding import addition_of, once, prepare
-from .._writing.archive import archive
-from .._writing.purge import Purged, purge_expired
-from .._writing.restore import restore
-from .._writing.supersede import check_replacement, supersede
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Unpack
 
     from .._context import Context
     from .._pooling import Connection
+    from .._writing.purge import Purged
     from ..records import MemoryRecord
     from .record_verbs import RecordFields
 
@@ -50,6 +44,9 @@ class LifecycleVerbs:
         new one's id is taken, or if the key was used with another payload (IdempotencyConflictError); InvalidTypeError
         or InvalidValueError for bad fields. Whatever it raises, nothing was written.
         """
+        from .._writing.adding import addition_of, once, prepare
+        from .._writing.supersede import check_replacement, supersede
+
         context = self._context.on(connection)
         addition = addition_of(context, new, dict(fields), verb="supersede")
         check_replacement(old_id, addition.record)
@@ -71,6 +68,8 @@ class LifecycleVerbs:
         Raises NotFoundError; ConflictError if the memory that replaced it was itself superseded, or if another version
         is active: ``id`` of the error names the one in the way. Then nothing was changed.
         """
+        from .._writing.restore import restore
+
         return await restore(self._context.on(connection), id)
 
     async def history(self, id: str, *, connection: Connection | None = None) -> list[MemoryRecord]:
@@ -80,6 +79,8 @@ class LifecycleVerbs:
         one, if it was restored in between. Any of them gives the same list. A version that was deleted divides what
         came before it from what came after. Raises NotFoundError.
         """
+        from .._recall.history import history
+
         return await history(self._context.reading(connection), id)
 
     async def archive(self, id: str, *, connection: Connection | None = None) -> MemoryRecord:
@@ -88,6 +89,8 @@ class LifecycleVerbs:
         `search` does not see it any more; `get` does, and `restore` brings it back. One that is archived already is
         returned unchanged. Raises NotFoundError.
         """
+        from .._writing.archive import archive
+
         return await archive(self._context.on(connection), id)
 
     async def purge_expired(
@@ -105,5 +108,7 @@ class LifecycleVerbs:
 
         Raises UsageError inside a transaction, where everything would stay locked until its end.
         """
+        from .._writing.purge import purge_expired
+
         self._context.refuse_principal("purge_expired()")
         return await purge_expired(self._context.on(connection), batch_size=batch_size, progress=progress)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._recall.count import count
-from .._recall.find import Order, find
-from .._recall.health import health
-from .._recall.namespaces import namespaces
-from .._spaces.metadata_index import create_metadata_index, drop_metadata_index
-from .._writing.delete_many import delete_many
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .._context import Context
     from .._pooling import Connection
+    from .._recall.find import Order
     from ..filters import Filter
     from ..listing_records import Health, NamespaceInfo, Page
     from ..records import MemoryRecord
@@ -49,6 +43,8 @@ class ListingVerbs:
         Raises InvalidTypeError or InvalidValueError for a bad filter, order or limit, and for a cursor that is damaged
         or belongs to another filter, order or namespace.
         """
+        from .._recall.find import find
+
         return await find(
             self._context.reading(connection),
             filter=filter,
@@ -69,6 +65,8 @@ class ListingVerbs:
 
         Raises InvalidTypeError or InvalidValueError for a bad filter.
         """
+        from .._recall.count import count
+
         return await count(self._context.reading(connection), filter, include_inactive=include_inactive)
 
     async def delete_many(
@@ -86,6 +84,8 @@ class ListingVerbs:
 
         Raises InvalidTypeError or InvalidValueError before anything is deleted.
         """
+        from .._writing.delete_many import delete_many
+
         return await delete_many(self._context.on(connection), filter, everything=all)
 
     async def namespaces(
@@ -96,6 +96,8 @@ class ListingVerbs:
         The time it takes grows with the number of namespaces. ``counts=True`` also counts the memories of each, which
         takes time with their number.
         """
+        from .._recall.namespaces import namespaces
+
         self._context.refuse_principal("namespaces()")
         return await namespaces(self._context.on(connection), counts=counts)
 
@@ -105,6 +107,8 @@ class ListingVerbs:
         A schema that is missing or too old, a role without the rights of the owner and the like are ``problems`` of
         what is returned, not errors. Raises DatabaseUnavailableError or DatabaseTimeoutError if there is no answer.
         """
+        from .._recall.health import health
+
         self._context.refuse_principal("health()")
         return await health(self._context.on(connection))
 
@@ -122,10 +126,14 @@ class ListingVerbs:
         borrowed pool, which must not go through a pooler that gives each transaction another one. Raises UsageError
         inside a transaction, a DatabaseError if the server fails.
         """
+        from .._spaces.metadata_index import create_metadata_index
+
         self._context.refuse_principal("create_metadata_index()")
         return await create_metadata_index(self._context, progress=progress)
 
     async def drop_metadata_index(self) -> bool:
         """Drop the index on metadata; return whether there was one. Raises UsageError inside a transaction."""
+        from .._spaces.metadata_index import drop_metadata_index
+
         self._context.refuse_principal("drop_metadata_index()")
         return await drop_metadata_index(self._context)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._recall.recall import recall
-from .._writing.known_words import refresh_words
-from .._writing.language import set_language
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
@@ -61,6 +57,8 @@ class RecallVerbs:
 
         Raises InvalidTypeError or InvalidValueError for bad arguments.
         """
+        from .._recall.recall import recall
+
         return await recall(
             self._context.reading(connection),
             query,
@@ -85,6 +83,8 @@ class RecallVerbs:
 
         Raises InvalidValueError if the database has no such configuration.
         """
+        from .._writing.language import set_language
+
         self._context.refuse_principal("set_language()")
         return await set_language(self._context.on(connection), language)
 
@@ -99,5 +99,7 @@ class RecallVerbs:
         Where the database has no extension pg_trgm, words are counted and not compared; an object finds out when it is
         opened.
         """
+        from .._writing.known_words import refresh_words
+
         self._context.refuse_principal("refresh_words()")
         return await refresh_words(self._context.on(connection))

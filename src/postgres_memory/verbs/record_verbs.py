@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .._recall.get import get, get_many
-from .._writing.add import add_among_others
-from .._writing.adding import Dedupe, OnConflict, add, addition_of, once, prepare
-from .._writing.delete import delete
-from .._writing.update import MetadataMode, update
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
@@ -17,6 +11,8 @@ if TYPE_CHECKING:
 
     from .._context import Context
     from .._pooling import Connection
+    from .._writing.adding import Dedupe, OnConflict
+    from .._writing.update import MetadataMode
     from ..records import MemoryPermissions, MemoryRecord, MemoryRelation, MemoryType
 
 
@@ -93,6 +89,9 @@ class RecordVerbs:
         Raises InvalidTypeError or InvalidValueError for bad fields, NotFoundError for the target of a relation that is
         not there. Whatever it raises, nothing was written.
         """
+        from .._writing.add import add_among_others
+        from .._writing.adding import add, addition_of, once, prepare
+
         context = self._context.on(connection)
         addition = addition_of(
             context,
@@ -109,6 +108,8 @@ class RecordVerbs:
 
     async def get(self, id: str, *, connection: Connection | None = None) -> MemoryRecord:
         """Return one memory by id, whatever its status, and also if it has expired. Raises NotFoundError."""
+        from .._recall.get import get
+
         return await get(self._context.reading(connection), id)
 
     async def get_many(
@@ -118,6 +119,8 @@ class RecordVerbs:
 
         As with `get`, whatever their status, and also if they have expired.
         """
+        from .._recall.get import get_many
+
         return await get_many(self._context.reading(connection), ids)
 
     async def update(
@@ -140,6 +143,8 @@ class RecordVerbs:
         ``id``, has the content it would have (also when an expired one is revived by its ``expires_at``), or
         InvalidTypeError or InvalidValueError. Whatever it raises, nothing was written.
         """
+        from .._writing.update import update
+
         return await update(
             self._context.on(connection),
             id,
@@ -150,4 +155,6 @@ class RecordVerbs:
 
     async def delete(self, id: str, *, connection: Connection | None = None) -> bool:
         """Delete one memory and its relations. Return True if this call deleted it, False if there was none."""
+        from .._writing.delete import delete
+
         return await delete(self._context.on(connection), id)

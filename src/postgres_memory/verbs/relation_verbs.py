@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._graph.contradictions import contradictions
-from .._graph.relate import relate
-from .._graph.related import Caps, related
-from .._graph.relations import relations
-from .._graph.unrelate import unrelate
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from .._context import Context
+    from .._graph.related import Caps
     from .._pooling import Connection
     from .._relation_reading import Direction
     from ..filters import Filter
@@ -46,6 +41,8 @@ class RelationVerbs:
         Raises NotFoundError naming the memory that is not there, InvalidTypeError or InvalidValueError for bad
         arguments, also for a memory related to itself. Whatever it raises, nothing was written.
         """
+        from .._graph.relate import relate
+
         return await relate(
             self._context.on(connection),
             source,
@@ -69,6 +66,8 @@ class RelationVerbs:
 
         What was read from the other end is stored the other way round: `Relation.stored` says how.
         """
+        from .._graph.unrelate import unrelate
+
         return await unrelate(self._context.on(connection), source, target, type, label=label)
 
     async def relations(
@@ -90,6 +89,8 @@ class RelationVerbs:
 
         Raises NotFoundError if there is no such memory.
         """
+        from .._graph.relations import relations
+
         return await relations(self._context.reading(connection), id, direction=direction, types=types)
 
     async def related(
@@ -122,6 +123,8 @@ class RelationVerbs:
 
         Raises NotFoundError if there is no such memory, InvalidTypeError or InvalidValueError for bad arguments.
         """
+        from .._graph.related import related
+
         return await related(
             self._context.reading(connection),
             id,
@@ -149,4 +152,6 @@ class RelationVerbs:
 
         Raises InvalidTypeError or InvalidValueError for a bad filter or limit.
         """
+        from .._graph.contradictions import contradictions
+
         return await contradictions(self._context.reading(connection), filter=filter, limit=limit)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._spaces.create_index import IndexKind, create_index
-from .._spaces.drop_index import drop_index
-from .._spaces.drop_space import drop_space
-from .._spaces.embed_pending import embed_pending
-from .._spaces.reembed import reembed
-from .._spaces.spaces import spaces
-from .._spaces.switch_space import switch_space
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .._context import Context
     from .._pooling import Connection
+    from .._spaces.create_index import IndexKind
     from .._sql.space_index import IndexType
     from ..embedding.accepting import AnyEmbedder
     from ..embedding.protocol import Distance
@@ -49,6 +42,8 @@ class SpaceVerbs:
         EmbedderError if the embedder fails whatever it is given, InvalidEmbeddingError if it always returns what cannot
         be stored: what was embedded before is stored.
         """
+        from .._spaces.embed_pending import embed_pending
+
         self._context.refuse_principal("embed_pending()")
         return await embed_pending(self._context, batch_size=batch_size, limit=limit, progress=progress)
 
@@ -72,6 +67,8 @@ class SpaceVerbs:
         Raises InvalidEmbeddingError if the space is there with other dimensions or another distance, SpaceError if it
         was dropped meanwhile, and what `embed_pending` raises.
         """
+        from .._spaces.reembed import reembed
+
         self._context.refuse_principal("reembed()")
         return await reembed(
             self._context,
@@ -94,6 +91,8 @@ class SpaceVerbs:
 
         Raises SpaceError if it is not there, or if more than ``max_pending`` memories have no embedding in it.
         """
+        from .._spaces.switch_space import switch_space
+
         self._context.refuse_principal("switch_space()")
         await switch_space(self._context.on(connection), space, max_pending=max_pending)
 
@@ -105,6 +104,8 @@ class SpaceVerbs:
 
         Raises SpaceError if it is not there or the active one, UsageError inside a transaction.
         """
+        from .._spaces.drop_space import drop_space
+
         self._context.refuse_principal("drop_space()")
         return await drop_space(self._context, space, batch_size=batch_size)
 
@@ -113,6 +114,8 @@ class SpaceVerbs:
 
         The hash space, which always holds every memory, is not among them.
         """
+        from .._spaces.spaces import spaces
+
         self._context.refuse_principal("spaces()")
         return await spaces(self._context.on(connection))
 
@@ -140,6 +143,8 @@ class SpaceVerbs:
         ConfigurationError where that leads to a pooler, SpaceError if the space is not there, InvalidValueError for
         options that do not fit, UsageError inside a transaction, a DatabaseError if the server fails.
         """
+        from .._spaces.create_index import create_index
+
         self._context.refuse_principal("create_index()")
         return await create_index(
             self._context,
@@ -156,5 +161,7 @@ class SpaceVerbs:
 
         Vectors stay, and are searched exactly. It waits as `create_index` does. Raises UsageError inside a transaction.
         """
+        from .._spaces.drop_index import drop_index
+
         self._context.refuse_principal("drop_index()")
         return await drop_index(self._context, space)
