@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from .._context import Context
     from .._pooling import Connection
-    from .._transfer.opening import Asked, SourceKind
+    from .._transfer.opening import SourceKind
     from .._transfer.reading import Stream
     from .._writing.adding import Dedupe, OnConflict
     from ..bulk_records import BulkResult, ExportResult, ImportResult, SourceFailure, SourceResult
@@ -170,6 +170,7 @@ class BulkVerbs:
         format; UsageError for a principal; OSError if the file cannot be read; a DatabaseError if a database fails.
         """
         from .._transfer.from_source import import_from
+        from .._transfer.opening import Asked
 
         return await import_from(
             self._context,

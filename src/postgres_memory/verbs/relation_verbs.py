@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from .._context import Context
-    from .._graph.related import Caps
     from .._pooling import Connection
     from .._relation_reading import Direction
     from ..filters import Filter
@@ -123,7 +122,7 @@ class RelationVerbs:
 
         Raises NotFoundError if there is no such memory, InvalidTypeError or InvalidValueError for bad arguments.
         """
-        from .._graph.related import related
+        from .._graph.related import Caps, related
 
         return await related(
             self._context.reading(connection),
