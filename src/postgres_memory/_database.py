@@ -190,13 +190,16 @@ class Database(Generic[OpenedT]):
                 return await connection.fetch(statement.sql, *arguments)
             lending = self._lent_from()
             own = await lending.acquire(statement.name)
+            unharmed = False
             try:
-                return await own.fetch(statement.sql, *arguments)
+                rows = await own.fetch(statement.sql, *arguments)
+                unharmed = True
+                return rows
             except (asyncio.CancelledError, asyncpg.InterfaceError):
                 await stop(own)
                 raise
             finally:
-                await lending.release(own)
+                await lending.release(own, unharmed=unharmed)
                 if statement.writes:
                     self._wrote()
         except DRIVER_ERRORS as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import Context as Variables
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _LOST_CALL = 1.0
 #: How many of those who hold a connection an error names.
 _MOST_NAMED = 10
+#: Seconds for which a connection that nobody takes is kept from the pool, and uses after which it goes there anyway.
+_UNUSED, _USES = 1.0, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,65 @@ class _Held(NamedTuple):
     since: float
 
 
+class _Aside:
+    """The connection that was used last, for who takes one next: the pool's ways cost as much as a statement's.
+
+    It goes back to the pool, which knows when one is to be closed, after `_UNUSED` seconds at the latest that nobody
+    took it, and every `_USES` times.
+    """
+
+    def __init__(
+        self, give_back: Callable[[PoolConnectionProxy[asyncpg.Record]], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._give_back = give_back
+        self._connection: PoolConnectionProxy[asyncpg.Record] | None = None
+        self._uses = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._giving: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return self._connection is not None
+
+    def take(self) -> PoolConnectionProxy[asyncpg.Record] | None:
+        """Return the connection, if one lies here; not one that was lost meanwhile, whose place the pool gets back."""
+        connection, self._connection = self._connection, None
+        if connection is None or _lives(connection):
+            return connection
+        if cast(Any, connection)._con is not None:
+            connection.terminate()
+        return None
+
+    def lay(self, connection: PoolConnectionProxy[asyncpg.Record]) -> bool:
+        """Lay a connection here, if there is room and it is fit for it."""
+        self._uses += 1
+        if self._connection is not None or not self._uses % _USES or not _lives(connection):
+            return False
+        self._connection = connection
+        if self._timer is None:
+            # Not in the context of the call, which may hold much for as long.
+            self._timer = asyncio.get_running_loop().call_later(_UNUSED, self._expire, context=Variables())
+        return True
+
+    def _expire(self) -> None:
+        self._timer = None
+        connection = self.take()
+        if connection is not None:
+            self._giving = asyncio.create_task(self._give_back(connection), context=Variables())
+
+    async def clear(self) -> None:
+        """Give back what lies here, and let what is being given back arrive."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._expire()
+        if self._giving is not None:
+            await asyncio.wait([self._giving])
+
+
+def _lives(connection: PoolConnectionProxy[asyncpg.Record]) -> bool:
+    # A connection that the server closed is taken out of its proxy, and its place in the pool is free.
+    return cast(Any, connection)._con is not None and not connection.is_closed()
+
+
 class Lending:
     """A pool whose connections are lent; ``borrowed`` if it is the caller's, ``name`` for telemetry."""
 
@@ -133,6 +195,8 @@ class Lending:
         self._waiting = 0
         self._nobody_waits = asyncio.Event()
         self._over = False
+        self._aside: _Aside | None = None if borrowed else _Aside(self._give_back)
+        self._forgot = 0.0
 
     async def acquire(self, purpose: str) -> PoolConnectionProxy[asyncpg.Record]:
         """Take a connection. Who still waits for one when lending ends gets none.
@@ -141,7 +205,20 @@ class Lending:
         PoolExhaustedError if none is free in time.
         """
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        since = loop.time()
+        connection = None if self._aside is None else self._aside.take()
+        if connection is None:
+            began = since
+            connection = await self._from_pool(loop)
+            since = loop.time()
+            waited(self.name, since - began)
+        else:
+            waited(self.name, 0.0)
+        task = asyncio.current_task()
+        self._held[connection] = _Held("" if task is None else task.get_name(), purpose, since)
+        return connection
+
+    async def _from_pool(self, loop: asyncio.AbstractEventLoop) -> PoolConnectionProxy[asyncpg.Record]:
         self._waiting += 1
         try:
             connection = await self._first_free(loop)
@@ -152,10 +229,6 @@ class Lending:
         if self._over:
             await self.pool.release(connection)
             raise ClosedError("this object was closed; make a new one")
-        task = asyncio.current_task()
-        since = loop.time()
-        self._held[connection] = _Held("" if task is None else task.get_name(), purpose, since)
-        waited(self.name, since - began)
         return connection
 
     @property
@@ -187,17 +260,30 @@ class Lending:
             f"are in use by ({shown}{others}). Raise pool_max_size, or hold transactions for less long"
         )
 
-    async def release(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
+    async def release(
+        self, connection: PoolConnectionProxy[asyncpg.Record], *, unharmed: bool = False
+    ) -> None:
         """Give a connection back. What goes wrong with it then is the pool's concern: what it did is done.
+
+        One that is ``unharmed``, on which a single statement ran to its end, is laid aside for the next who takes one,
+        unless somebody waits for it.
+        """
+        held = self._held.pop(connection, None)
+        if held is not None:
+            used(self.name, asyncio.get_running_loop().time() - held.since)
+            unharmed = unharmed and held.since > self._forgot and not (self._waiting or self._over)
+            if unharmed and self._aside is not None and self._aside.lay(connection):
+                return
+        await self._give_back(connection)
+
+    async def _give_back(self, connection: PoolConnectionProxy[asyncpg.Record]) -> None:
+        """Give a connection back to the pool.
 
         The pool's own release is a task behind a shield: two more turns of the event loop, a tenth of a millisecond.
         The shield is for the reset query, which a pool of ours does not send, so that its parts run here without a
         pause; where the connection still waits for a cancelled statement, being cancelled again closes it, as does a
         server that does not answer.
         """
-        held = self._held.pop(connection, None)
-        if held is not None:
-            used(self.name, asyncio.get_running_loop().time() - held.since)
         proxy = cast(Any, connection)
         with suppress(*DRIVER_ERRORS):
             if proxy._con is not None and not connection.is_closed() and connection.is_in_transaction():
@@ -224,18 +310,21 @@ class Lending:
 
     async def forget(self) -> None:
         """Make a pool of our own connect anew: what it is connected to takes no writes any more."""
-        if not self.borrowed:
+        if self._aside is not None:
+            self._forgot = asyncio.get_running_loop().time()
             await self.pool.expire_connections()
+            await self._aside.clear()
 
     async def end(self) -> None:
         """Close a pool of our own after the calls that hold a connection, and lend nothing more."""
         self._over = True
         unwatch(self)
-        if not self.borrowed:
+        if self._aside is not None:
             try:
                 while self._waiting:
                     self._nobody_waits.clear()
                     await self._nobody_waits.wait()
+                await self._aside.clear()
                 await self.pool.close()
             except BaseException:
                 self.pool.terminate()
@@ -243,5 +332,7 @@ class Lending:
 
     def counts(self) -> PoolCounts:
         """Return how many connections the pool has."""
-        pool = self.pool
-        return PoolCounts(pool.get_size(), pool.get_size() - pool.get_idle_size(), pool.get_max_size())
+        pool, aside = self.pool, 0 if self._aside is None else len(self._aside)
+        return PoolCounts(
+            pool.get_size(), pool.get_size() - pool.get_idle_size() - aside, pool.get_max_size()
+        )
