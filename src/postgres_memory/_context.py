@@ -111,7 +111,7 @@ class Context:
 
         A principal reads in transactions that are bound to it, which are on the primary.
         """
-        if connection is None and self.principal is None:
+        if connection is None and self.principal is None and self.database.replica is not None:
             return replace(self, from_replica=True)
         return self.on(connection)
 

@@ -56,7 +56,7 @@ _dumps = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 ).encode
 _dumps_plain = _plain_encoder()
-_loads = json.JSONDecoder().decode
+_read = json.JSONDecoder().raw_decode
 
 
 def encode_metadata(value: object, argument: str = "metadata") -> str:
@@ -88,7 +88,7 @@ def decode_metadata(text: str) -> dict[str, Any]:
     Raises InvalidValueError for what only other programs store there, and Python cannot hold.
     """
     try:
-        value = _loads(text)
+        value, _ = _read(text)  # jsonb ends where its value ends
     except (RecursionError, ValueError) as error:
         problem = "is nested too deeply" if isinstance(error, RecursionError) else "holds a number too long"
         raise InvalidValueError("metadata", f"the stored JSON {problem} to be read") from error

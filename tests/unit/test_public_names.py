@@ -87,5 +87,14 @@ def test_what_stores_and_searches_loads_none_of_the_other_verbs() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert {"_recall.search", "_writing.store"} <= loaded
-    rare = ("_doctor", "_graph", "_recall.recall", "_transfer", "_writing.adding", "filters", "records", "migrations")
+    rare = (
+        "_doctor",
+        "_graph",
+        "_recall.recall",
+        "_transfer",
+        "_writing.adding",
+        "filters",
+        "records",
+        "migrations",
+    )
     assert sorted(name for name in loaded if name.startswith(rare)) == []

@@ -15,6 +15,7 @@ import asyncio
 import math
 from array import array
 from functools import cache
+from operator import mul
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def hash_counts_many(texts: Sequence[str]) -> NDArray[int64]:
 
 def normalize(counts: Sequence[int]) -> list[float]:
     """Return ``counts`` divided by their L2 norm, each value rounded to float4; zero counts stay zero."""
-    norm = math.sqrt(sum(count * count for count in counts)) or 1.0
+    norm = math.sqrt(sum(map(mul, counts, counts))) or 1.0
     return array("f", [count / norm for count in counts]).tolist()
 
 
