@@ -244,10 +244,10 @@ class Context:
 
     async def _tidy(self) -> None:
         """Now and then, delete some of the tokens that nobody asks for any more."""
-        from ._sql.write_tokens import purge_tokens
-
         if not self.database.is_time_to_tidy():
             return
+        from ._sql.write_tokens import purge_tokens
+
         try:
             await replace(self, principal=None).fetch(
                 purge_tokens, {"namespace": self.namespace, "limit": TOKENS_AT_ONCE}

@@ -21,13 +21,18 @@ def check_enum(value: object, kind: type[EnumT], argument: str) -> EnumT:
     """Return the member of ``kind`` that ``value`` is or names."""
     if isinstance(value, kind):
         return value
-    names = ", ".join(repr(member.value) for member in kind)
-    if not isinstance(value, str):
-        raise InvalidTypeError(argument, f"must be a {kind.__name__} or one of {names}, not {kind_of(value)}")
     try:
-        return kind(value)
+        if isinstance(value, str):
+            return kind(value)
     except ValueError:
-        raise InvalidValueError(argument, f"must be one of {names}") from None
+        raise InvalidValueError(argument, f"must be one of {_values_of(kind)}") from None
+    raise InvalidTypeError(
+        argument, f"must be a {kind.__name__} or one of {_values_of(kind)}, not {kind_of(value)}"
+    )
+
+
+def _values_of(kind: type[StrEnum]) -> str:
+    return ", ".join(repr(member.value) for member in kind)
 
 
 def check_fraction(value: object, argument: str) -> float:
