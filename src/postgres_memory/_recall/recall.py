@@ -168,6 +168,12 @@ async def _by_words(
         by_rank = ranking.fusion == "rrf"
         shape = replace(shape, distance=context.embedder.distance, index=index, by_rank=by_rank)
         shape = replace(shape, fields=context.fields)
+        shape = _without_words(context, shape, ranking)
+    if not shape.words:
+        rows = await context.candidates(recall_lexical, parameters, shape)
+        if _are_all(shape, rows, parameters):
+            return rows, ("lexical: left out, it has no weight", _searched(rows, note, shape.distance))
+        shape = replace(shape, words=True, questions=True)
     if ranking.typos and await _compares_words(context):
         shape = replace(shape, typos=True)
     rows = await context.candidates(recall_lexical, parameters, shape)
@@ -177,6 +183,21 @@ async def _by_words(
         where = "every place that has a word, since too few promising ones match"
     read_as = _read_as(rows[0]) if shape.typos and rows else ()
     return rows, (f"lexical: {where}", *read_as, _searched(rows, note, shape.distance))
+
+
+def _without_words(context: Context, shape: RecallShape, ranking: Ranking) -> RecallShape:
+    """Return a shape that looks for no word of the query, if those weigh nothing and name no subject that does."""
+    if ranking.lexical or (context.subject_field is not None and ranking.subject != 1):
+        return shape
+    return replace(shape, words=False, questions=ranking.question != 1)
+
+
+def _are_all(shape: RecallShape, rows: list[Record], parameters: Mapping[str, Any]) -> bool:
+    """Say whether the vectors gave enough: if not, what holds a word of the query comes first of the others."""
+    limit, every = parameters["limit"], parameters["min_score"] == -math.inf
+    if rows and rows[0]["found"] >= limit:
+        return True
+    return len(rows) < limit and (every or not shape.priors)
 
 
 async def _compares_words(context: Context) -> bool:

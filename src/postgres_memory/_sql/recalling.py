@@ -33,7 +33,7 @@ from .searching import ranked_by_hash
 from .similar import nearest, nearest_field, similarities
 from .spaces import readable_space
 from .twins import by_memory
-from .word_hits import APART, divided, matching_memory, number, place_of, seen
+from .word_hits import APART, divided, matching_memory, matching_places, number, place_of, seen
 
 
 def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
@@ -46,6 +46,8 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
     found. With ``names_field`` ``field`` is the one whose vector is nearest. With ``typos``
     ``misspelt`` are words of the query that ``nearest`` were looked for in place of.
     """
+    if not shape.words:
+        return _recall_by_vector(tables, shape)
     filtered = shape.matching if shape.filtered else None
     leg = lexical_leg(tables, pruned=shape.pruned, shape=filtered, typos=shape.typos)
     few = None if leg.matching is None else leg.matching.few
@@ -57,22 +59,53 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
         found, why = _with_nearest(tables, by_words, near.seqs, shape), near.why
         similar = similarities(tables, found, shape, shape.distance)
     ranked = scores(leg, found, similar, shape)
+    complete = func.coalesce(leg.complete, true())
+    statement = _best(tables, ranked, found, shape, (by_words, complete, why))
+    if leg.near is not None:
+        statement = statement.add_columns(*replacements(leg.near))
+    # With a filter or an index of vectors, which plan is best depends on the values.
+    return statement if shape.filtered or shape.index is not None else apart_from_planning(statement)
+
+
+def _recall_by_vector(tables: Tables, shape: RecallShape) -> Select[Any]:
+    """Select what is nearest by its vector, where words weigh nothing; ``found`` is how many that is."""
+    assert shape.distance is not None
+    matching = matching_places(tables, shape.matching) if shape.filtered and shape.pruned else None
+    near = nearest(tables, shape, shape.distance, None if matching is None else matching.few)
+    memories = tables.memories.alias("near_memory")
+    found = (
+        select(*_traits(memories, shape))
+        .select_from(near.seqs.join(memories, memories.c.seq == near.seqs.c.seq))
+        .where(memories.c.namespace == text_parameter("namespace"))
+        .cte("found")
+        .prefix_with("MATERIALIZED")
+    )
+    ranked = scores(None, found, similarities(tables, found, shape, shape.distance), shape)
+    return _best(tables, ranked, found, shape, (near.seqs, true(), near.why))
+
+
+def _best(
+    tables: Tables,
+    ranked: CTE,
+    found: CTE,
+    shape: RecallShape,
+    said: tuple[CTE, ColumnElement[bool], ColumnElement[Any]],
+) -> Select[Any]:
+    """Select the best of what is ranked, with what is ``said`` of it all: what is counted, and how it was found."""
+    counted, complete, why = said
     if shape.relations:
         ranked = found = with_relations(tables, ranked, shape)
     best = _cut(_with_others(tables, ranked, found, shape), shape.parts)
     searched = false() if shape.distance is None else readable_space(tables).is_not(None)
     statement = _records(tables, best, shape.parts).add_columns(
-        select(func.count()).select_from(by_words).scalar_subquery().label("found"),
-        func.coalesce(leg.complete, true()).label("complete"),
+        select(func.count()).select_from(counted).scalar_subquery().label("found"),
+        complete.label("complete"),
         searched.label("searched"),
         why.label("vector_why"),
     )
     if shape.names_field and shape.distance is not None:
         statement = statement.add_columns(nearest_field(tables, best, shape, shape.distance).label("field"))
-    if leg.near is not None:
-        statement = statement.add_columns(*replacements(leg.near))
-    # With a filter or an index of vectors, which plan is best depends on the values.
-    return statement if shape.filtered or shape.index is not None else apart_from_planning(statement)
+    return statement
 
 
 def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
@@ -120,8 +153,8 @@ def _traits(memories: FromClause, shape: RecallShape) -> list[ColumnElement[Any]
     return [
         memories.c.seq,
         place_of(memories).label("place"),
-        is_question(memories).label("asks"),
-        subject.label("subject"),
+        *((is_question(memories).label("asks"),) if shape.questions else ()),
+        *((subject.label("subject"),) if shape.words else ()),
         *((memories.c.created_at, memories.c.importance, memories.c.confidence) if shape.priors else ()),
     ]
 

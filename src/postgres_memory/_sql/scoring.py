@@ -54,10 +54,15 @@ class RecallShape:
     vector is compared by a ``distance``, if there is one, and found by an ``index``: that of the nearest of the
     ``fields`` of a memory, which is told if ``names_field``. ``by_rank`` fuses by ranks. With ``typos`` words that no
     memory holds are replaced.
+
+    Without ``words`` none is looked for, nor a subject that they name: there is but the vector. Only then ``questions``
+    may be left out, which weigh what others do.
     """
 
     matching: Shape
     filtered: bool = False
+    words: bool = True
+    questions: bool = True
     pruned: bool = False
     distance: Distance | None = None
     index: SpaceIndexShape | None = None
@@ -82,36 +87,42 @@ def added(columns: Any, names: tuple[str, ...]) -> ColumnElement[Any]:
     return cast(func.round(cast(total, Numeric), number(_DECIMALS)), Double)
 
 
-def scores(leg: LexicalLeg, found: CTE, similar: CTE | None, shape: RecallShape) -> CTE:
+def scores(leg: LexicalLeg | None, found: CTE, similar: CTE | None, shape: RecallShape) -> CTE:
     """Return the parts of what was found, but for what relations add."""
     parts = _with_thread(_shaped(leg, found, similar, shape), shape)
     return _by_rank(parts) if shape.by_rank else parts
 
 
-def _shaped(leg: LexicalLeg, found: CTE, similar: CTE | None, shape: RecallShape) -> CTE:
+def _shaped(leg: LexicalLeg | None, found: CTE, similar: CTE | None, shape: RecallShape) -> CTE:
     """Apply what the memory itself is."""
-    whole = select(func.sum(leg.weights.c.whole).label("weight")).subquery("whole")
-    named = _named_subject(found).subquery("asked_about")
-    base = found.join(whole, true()).join(named, true())
-    vector: ColumnElement[Any] = ZERO
-    words, around = found.c.own, found.c.score - found.c.own
+    base: FromClause = found
+    words = around = vector = ZERO
+    question: ColumnElement[Any] = number(1)
+    subject: ColumnElement[Any] = number(1)
+    if leg is not None:
+        whole = select(func.sum(leg.weights.c.whole).label("weight")).subquery("whole")
+        base = base.join(whole, true())
+        words, around = (
+            float_parameter("lexical_weight") * func.coalesce(divided(weight, whole.c.weight), ZERO)
+            for weight in (found.c.own, found.c.score - found.c.own)
+        )
     if similar is not None:
         base = base.outerjoin(similar, found.c.seq == similar.c.seq)
         vector = float_parameter("vector_weight") * func.coalesce(similar.c.similarity, ZERO)
-
-    def of_words(weight: ColumnElement[Any]) -> ColumnElement[Any]:
-        return float_parameter("lexical_weight") * func.coalesce(divided(weight, whole.c.weight), ZERO)
-
+    if shape.questions:
+        question = case((found.c.asks, float_parameter("question")), else_=number(1))
+    if shape.words:
+        named = _named_subject(found).subquery("asked_about")
+        base = base.join(named, true())
+        subject = case((found.c.subject == named.c.subject, float_parameter("subject")), else_=number(1))
     legs = (
         select(
             *_kept(found, shape),
-            of_words(words).label("part_words"),
-            of_words(around).label("part_context"),
+            words.label("part_words"),
+            around.label("part_context"),
             vector.label("part_vector"),
-            case((found.c.asks, float_parameter("question")), else_=number(1)).label("question"),
-            case((found.c.subject == named.c.subject, float_parameter("subject")), else_=number(1)).label(
-                "subject"
-            ),
+            question.label("question"),
+            subject.label("subject"),
         )
         .select_from(base)
         .subquery("legs")
