@@ -50,12 +50,11 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
         return _recall_by_vector(tables, shape)
     filtered = shape.matching if shape.filtered else None
     leg = lexical_leg(tables, pruned=shape.pruned, shape=filtered, typos=shape.typos)
-    few = None if leg.matching is None else leg.matching.few
     found = by_words = by_memory(tables, leg, _found(tables, leg, shape))
     similar: CTE | None = None
     why: ColumnElement[Any] = null()
     if shape.distance is not None:
-        near = nearest(tables, shape, shape.distance, few)
+        near = nearest(tables, shape, shape.distance, leg.matching)
         found, why = _with_nearest(tables, by_words, near.seqs, shape), near.why
         similar = similarities(tables, found, shape, shape.distance)
     ranked = scores(leg, found, similar, shape)
@@ -71,7 +70,7 @@ def _recall_by_vector(tables: Tables, shape: RecallShape) -> Select[Any]:
     """Select what is nearest by its vector, where words weigh nothing; ``found`` is how many that is."""
     assert shape.distance is not None
     matching = matching_places(tables, shape.matching) if shape.filtered and shape.pruned else None
-    near = nearest(tables, shape, shape.distance, None if matching is None else matching.few)
+    near = nearest(tables, shape, shape.distance, matching)
     memories = tables.memories.alias("near_memory")
     found = (
         select(*_traits(memories, shape))

@@ -42,7 +42,7 @@ from .schema import Tables
 from .scoring import RecallShape, of_rank
 from .space_index import SpaceIndexShape, exact_distance, indexed_distance, indexed_rows
 from .spaces import readable_space
-from .word_hits import divided, matching_memory, number, seen
+from .word_hits import Matching, divided, matching_memory, number, seen
 
 #: How much the similarity of a neighbour counts, by how far away it is.
 _SHARES = {distance: 1 / (1 + abs(distance)) for distance in range(-4, 5)}
@@ -79,24 +79,24 @@ class Nearest:
 
 
 def nearest(
-    tables: Tables, shape: RecallShape, distance: Distance, few: ColumnElement[bool] | None = None
+    tables: Tables, shape: RecallShape, distance: Distance, matching: Matching | None = None
 ) -> Nearest:
     """Return the numbers of the memories that match and are nearest by one of their vectors, in the space to be read.
 
-    Exactly, unless there is an index, the namespace has many embeddings and not just a ``few`` of its memories
-    match: then the index is scanned on and on until there are enough that match. If it ends before, because what
+    Exactly, unless there is an index, the namespace has many embeddings and not just a few of its memories are
+    ``matching``: then the index is scanned on and on until there are enough that match. If it ends before, because what
     matches is far away or others' vectors are nearer, or if most of what it gives are equal vectors, which hide each
     other and what is beside them, they are looked for exactly after all.
     """
-    index = shape.index
+    index, few = shape.index, None if matching is None else matching.few
     exact = _nearest_exactly(tables, distance, shape)
     if index is None:
         return Nearest(_materialized(exact, "nearest"), _constant("alone"))
     vectors = tables.memory_embeddings.alias("counted")
     some = select(number(1)).where(_of_space(tables, vectors, shape.fields)).limit(number(_READ_THROUGH + 1))
-    many = select(func.count()).select_from(some.subquery("some_of_space")).scalar_subquery() > number(
-        _READ_THROUGH
-    )
+    counted = select(func.count().label("some")).select_from(some.subquery("some_of_space"))
+    # Counted once, though asked for twice.
+    many = select(_materialized(counted, "count_of_some").c.some).scalar_subquery() > number(_READ_THROUGH)
     by_index = many if few is None else and_(many, ~few)
     # Materialized, since what there is decides whether the exact leg runs, too.
     found = _nearest_by_index(tables, distance, shape, index).subquery("found_by_index")
@@ -106,9 +106,16 @@ def nearest(
     short = select(given < _by_index(index)).select_from(indexed).scalar_subquery()
     equal = select(func.count(rows.c.distance.distinct()) * number(2) < given).scalar_subquery()
     each = exact.subquery("each")
-    both = union_all(
-        select(each.c.seq).where(or_(short, equal)), select(indexed.c.seq).where(~or_(short, equal))
-    )
+    again = or_(short, equal)
+    legs = [select(each.c.seq).where(again), select(indexed.c.seq).where(~again)]
+    if matching is not None:
+        of_few = _nearest_exactly(tables, distance, shape, matching.places).subquery("of_few")
+        legs = [
+            select(of_few.c.seq).where(matching.few),
+            select(each.c.seq).where(~matching.few, again),
+            select(indexed.c.seq).where(~again),
+        ]
+    both = union_all(*legs)
     reasons = [(~many, _constant("small")), (short, _constant("short")), (equal, _constant("equal"))]
     if few is not None:
         reasons.insert(1, (few, _constant("few")))
@@ -136,11 +143,17 @@ def _of_memories(rows: CTE, index: SpaceIndexShape) -> CTE:
     return _materialized(first, "memories_by_index")
 
 
-def _nearest_exactly(tables: Tables, distance: Distance, shape: RecallShape) -> Select[Any]:
-    vectors = tables.memory_embeddings
-    matches = matching_memory(tables, vectors.c.seq, shape.matching, "candidate")
+def _nearest_exactly(
+    tables: Tables, distance: Distance, shape: RecallShape, places: CTE | None = None
+) -> Select[Any]:
+    """Select the nearest of all that match, or of those at some ``places``, which are known to."""
+    vectors = tables.memory_embeddings.alias("vectors" if places is None else "vectors_of_few")
     away = _distance(tables, vectors, distance)
-    found = select(vectors.c.seq).where(_of_space(tables, vectors, shape.fields), matches.exists())
+    found = select(vectors.c.seq).where(_of_space(tables, vectors, shape.fields))
+    if places is None:
+        found = found.where(matching_memory(tables, vectors.c.seq, shape.matching, "candidate").exists())
+    else:
+        found = found.where(vectors.c.seq == places.c.seq)
     if not shape.fields.are_usual:
         found, away = found.group_by(vectors.c.seq), func.min(away)
     return found.order_by(away, vectors.c.seq).limit(number_parameter("nearest"))
