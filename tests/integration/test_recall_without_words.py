@@ -102,7 +102,7 @@ def assert_same(found: Hits, as_it_was: Hits) -> None:
     assert found.plan[1:] == as_it_was.plan[1:]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 async def test_as_with_words(memory: PostgresMemory, data: st.DataObject) -> None:
     verbs: Verbs = memory

@@ -72,13 +72,14 @@ def _recall_by_vector(tables: Tables, shape: RecallShape) -> Select[Any]:
     matching = matching_places(tables, shape.matching) if shape.filtered and shape.pruned else None
     near = nearest(tables, shape, shape.distance, matching)
     memories = tables.memories.alias("near_memory")
-    found = (
+    # OFFSET keeps this a lookup of each; a generic plan would read all memories of the namespace into a hash join.
+    each = (
         select(*_traits(memories, shape))
-        .select_from(near.seqs.join(memories, memories.c.seq == near.seqs.c.seq))
-        .where(memories.c.namespace == text_parameter("namespace"))
-        .cte("found")
-        .prefix_with("MATERIALIZED")
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == near.seqs.c.seq)
+        .offset(number(0))
+        .lateral("each_near")
     )
+    found = select(*each.c).select_from(near.seqs.join(each, true())).cte("found").prefix_with("MATERIALIZED")
     ranked = scores(None, found, similarities(tables, found, shape, shape.distance), shape)
     return _best(tables, ranked, found, shape, (near.seqs, true(), near.why))
 

@@ -93,7 +93,9 @@ def nearest(
     if index is None:
         return Nearest(_materialized(exact, "nearest"), _constant("alone"))
     vectors = tables.memory_embeddings.alias("counted")
-    some = select(number(1)).where(_of_space(tables, vectors, shape.fields)).limit(number(_READ_THROUGH + 1))
+    # In the order of the key, so that no more of it is read; a generic plan would read all of the namespace's first.
+    mine = select(vectors.c.seq).where(_of_space(tables, vectors, shape.fields)).order_by(vectors.c.seq)
+    some = mine.limit(number(_READ_THROUGH + 1))
     counted = select(func.count().label("some")).select_from(some.subquery("some_of_space"))
     # Counted once, though asked for twice.
     many = select(_materialized(counted, "count_of_some").c.some).scalar_subquery() > number(_READ_THROUGH)
