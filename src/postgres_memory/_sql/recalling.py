@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     CTE,
@@ -33,7 +33,7 @@ from .searching import ranked_by_hash
 from .similar import nearest, nearest_field, similarities
 from .spaces import readable_space
 from .twins import by_memory
-from .word_hits import APART, divided, matching_memory, matching_places, number, place_of, seen
+from .word_hits import APART, Matching, divided, matching_memory, matching_places, number, place_of, seen
 
 
 def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
@@ -59,7 +59,7 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
         similar = similarities(tables, found, shape, shape.distance)
     ranked = scores(leg, found, similar, shape)
     complete = func.coalesce(leg.complete, true())
-    statement = _best(tables, ranked, found, shape, (by_words, complete, why))
+    statement = _best(tables, ranked, found, shape, _Said(by_words, complete, why, leg.matching))
     if leg.near is not None:
         statement = statement.add_columns(*replacements(leg.near))
     # With a filter or an index of vectors, which plan is best depends on the values.
@@ -81,27 +81,29 @@ def _recall_by_vector(tables: Tables, shape: RecallShape) -> Select[Any]:
     )
     found = select(*each.c).select_from(near.seqs.join(each, true())).cte("found").prefix_with("MATERIALIZED")
     ranked = scores(None, found, similarities(tables, found, shape, shape.distance), shape)
-    return _best(tables, ranked, found, shape, (near.seqs, true(), near.why))
+    return _best(tables, ranked, found, shape, _Said(near.seqs, true(), near.why, matching))
 
 
-def _best(
-    tables: Tables,
-    ranked: CTE,
-    found: CTE,
-    shape: RecallShape,
-    said: tuple[CTE, ColumnElement[bool], ColumnElement[Any]],
-) -> Select[Any]:
-    """Select the best of what is ranked, with what is ``said`` of it all: what is counted, and how it was found."""
-    counted, complete, why = said
+class _Said(NamedTuple):
+    """What is known of all that was found: what is counted, how it was found, and what matches the filter."""
+
+    counted: CTE
+    complete: ColumnElement[bool]
+    why: ColumnElement[Any]
+    matching: Matching | None
+
+
+def _best(tables: Tables, ranked: CTE, found: CTE, shape: RecallShape, said: _Said) -> Select[Any]:
+    """Select the best of what is ranked, with what is ``said`` of it all."""
     if shape.relations:
         ranked = found = with_relations(tables, ranked, shape)
-    best = _cut(_with_others(tables, ranked, found, shape), shape.parts)
+    best = _cut(_with_others(tables, ranked, found, shape, said.matching), shape.parts)
     searched = false() if shape.distance is None else readable_space(tables).is_not(None)
     statement = _records(tables, best, shape.parts).add_columns(
-        select(func.count()).select_from(counted).scalar_subquery().label("found"),
-        complete.label("complete"),
+        select(func.count()).select_from(said.counted).scalar_subquery().label("found"),
+        said.complete.label("complete"),
         searched.label("searched"),
-        why.label("vector_why"),
+        said.why.label("vector_why"),
     )
     if shape.names_field and shape.distance is not None:
         statement = statement.add_columns(nearest_field(tables, best, shape, shape.distance).label("field"))
@@ -203,27 +205,51 @@ def _with_nearest(tables: Tables, found: CTE, near: CTE, shape: RecallShape) -> 
     return union_all(select(found), added).cte("found_by_either").prefix_with("MATERIALIZED")
 
 
-def _with_others(tables: Tables, ranked: CTE, found: CTE, shape: RecallShape) -> CTE:
+def _with_others(
+    tables: Tables, ranked: CTE, found: CTE, shape: RecallShape, matching: Matching | None
+) -> CTE:
     """What was found and, if that is too little, memories without a word of the query."""
     memories = tables.memories.alias("other")
     missing = func.greatest(
         number_parameter("limit") - select(func.count()).select_from(found).scalar_subquery(), number(0)
     )
+    columns = (
+        memories.c.seq,
+        *(ZERO.label(f"part_{name}") for name in shape.parts if name not in PRIORS),
+        *(priors(memories) if shape.priors else ()),
+    )
+
+    def not_found(seq: ColumnElement[int]) -> ColumnElement[bool]:
+        return ~exists(select(number(1)).where(found.c.seq == seq))
+
     others = (
-        select(
-            memories.c.seq,
-            *(ZERO.label(f"part_{name}") for name in shape.parts if name not in PRIORS),
-            *(priors(memories) if shape.priors else ()),
-        )
-        .where(
-            seen(memories),
-            predicate(memories, shape.matching),
-            ~exists(select(number(1)).where(found.c.seq == memories.c.seq)),
-        )
+        select(*columns)
+        .where(seen(memories), predicate(memories, shape.matching), not_found(memories.c.seq))
         .order_by(memories.c.seq)
         .limit(missing)
     )
-    return union_all(select(ranked), others.subquery("others").select()).cte("everything")
+    if matching is None:
+        return union_all(select(ranked), others.subquery("others").select()).cte("everything")
+    # Few that match are known: the namespace is not read through for the first of them.
+    places = matching.places
+    known = (
+        select(places.c.seq)
+        .where(matching.few, not_found(places.c.seq))
+        .order_by(places.c.seq)
+        .limit(missing)
+        .subquery("known")
+    )
+    each = (
+        select(*columns)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == known.c.seq)
+        .offset(number(0))
+        .lateral("each_known")
+    )
+    return union_all(
+        select(ranked),
+        others.where(~matching.few).subquery("others").select(),
+        select(*each.c).select_from(known.join(each, true())),
+    ).cte("everything")
 
 
 def _cut(everything: FromClause, parts: tuple[str, ...]) -> CTE:

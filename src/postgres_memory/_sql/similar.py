@@ -91,15 +91,12 @@ def nearest(
     index, few = shape.index, None if matching is None else matching.few
     exact = _nearest_exactly(tables, distance, shape)
     if index is None:
-        return Nearest(_materialized(exact, "nearest"), _constant("alone"))
-    vectors = tables.memory_embeddings.alias("counted")
-    # In the order of the key, so that no more of it is read; a generic plan would read all of the namespace's first.
-    mine = select(vectors.c.seq).where(_of_space(tables, vectors, shape.fields)).order_by(vectors.c.seq)
-    some = mine.limit(number(_READ_THROUGH + 1))
-    counted = select(func.count().label("some")).select_from(some.subquery("some_of_space"))
-    # Counted once, though asked for twice.
-    many = select(_materialized(counted, "count_of_some").c.some).scalar_subquery() > number(_READ_THROUGH)
-    by_index = many if few is None else and_(many, ~few)
+        return Nearest(
+            _materialized(_or_of_few(tables, exact, shape, distance, matching), "nearest"), _constant("alone")
+        )
+    many = _are_many(tables, shape)
+    # Where few match, nothing is counted.
+    by_index = many if few is None else and_(~few, many)
     # Materialized, since what there is decides whether the exact leg runs, too.
     found = _nearest_by_index(tables, distance, shape, index).subquery("found_by_index")
     rows = _materialized(select(found.c.seq, found.c.distance).where(by_index), "by_index")
@@ -109,19 +106,59 @@ def nearest(
     equal = select(func.count(rows.c.distance.distinct()) * number(2) < given).scalar_subquery()
     each = exact.subquery("each")
     again = or_(short, equal)
-    legs = [select(each.c.seq).where(again), select(indexed.c.seq).where(~again)]
-    if matching is not None:
-        of_few = _nearest_exactly(tables, distance, shape, matching.places).subquery("of_few")
-        legs = [
-            select(of_few.c.seq).where(matching.few),
-            select(each.c.seq).where(~matching.few, again),
-            select(indexed.c.seq).where(~again),
-        ]
-    both = union_all(*legs)
+    both = union_all(
+        _or_of_few(tables, select(each.c.seq).where(again), shape, distance, matching),
+        select(indexed.c.seq).where(~again),
+    )
     reasons = [(~many, _constant("small")), (short, _constant("short")), (equal, _constant("equal"))]
     if few is not None:
-        reasons.insert(1, (few, _constant("few")))
+        reasons.insert(0, (few, _constant("few")))
     return Nearest(_materialized(both, "nearest"), case(*reasons, else_=_constant("index")))
+
+
+def _are_many(tables: Tables, shape: RecallShape) -> ColumnElement[bool]:
+    """Say whether the namespace has more embeddings than are read through, those included that are to be made yet.
+
+    The key tells that by itself. In its order no more of it is read; a generic plan would read all of the namespace's.
+    """
+    vectors = tables.memory_embeddings.alias("counted")
+    mine = (
+        select(vectors.c.seq)
+        .where(_of_space(tables, vectors, shape.fields, made=False))
+        .order_by(vectors.c.seq)
+    )
+    # Looked at once, though asked for twice.
+    one_more = _materialized(mine.offset(number(_READ_THROUGH)).limit(number(1)), "one_more")
+    return select(one_more.c.seq).exists()
+
+
+def _or_of_few(
+    tables: Tables, otherwise: Select[Any], shape: RecallShape, distance: Distance, matching: Matching | None
+) -> Select[Any]:
+    """Select the nearest of those that match where they are few, whose numbers are known, and ``otherwise`` these."""
+    if matching is None:
+        return otherwise
+    vectors = tables.memory_embeddings.alias("of_few")
+    away = _distance(tables, vectors, distance)
+    # OFFSET keeps this a lookup of each.
+    each = (
+        select((away if shape.fields.are_usual else func.min(away)).label("distance"))
+        .where(_of_space(tables, vectors, shape.fields), vectors.c.seq == matching.places.c.seq)
+        .offset(number(0))
+        .lateral("each_of_few")
+    )
+    of_few = (
+        select(matching.places.c.seq)
+        .select_from(matching.places.join(each, true()))
+        .where(matching.few, each.c.distance.is_not(None))
+        .order_by(each.c.distance, matching.places.c.seq)
+        .limit(number_parameter("nearest"))
+        .subquery("nearest_of_few")
+    )
+    others = otherwise.subquery("unless_few")
+    return (
+        union_all(select(of_few.c.seq), select(others.c.seq).where(~matching.few)).subquery("either").select()
+    )
 
 
 def _constant(text: str) -> ColumnElement[str]:
@@ -145,17 +182,11 @@ def _of_memories(rows: CTE, index: SpaceIndexShape) -> CTE:
     return _materialized(first, "memories_by_index")
 
 
-def _nearest_exactly(
-    tables: Tables, distance: Distance, shape: RecallShape, places: CTE | None = None
-) -> Select[Any]:
-    """Select the nearest of all that match, or of those at some ``places``, which are known to."""
-    vectors = tables.memory_embeddings.alias("vectors" if places is None else "vectors_of_few")
+def _nearest_exactly(tables: Tables, distance: Distance, shape: RecallShape) -> Select[Any]:
+    vectors = tables.memory_embeddings
+    matches = matching_memory(tables, vectors.c.seq, shape.matching, "candidate")
     away = _distance(tables, vectors, distance)
-    found = select(vectors.c.seq).where(_of_space(tables, vectors, shape.fields))
-    if places is None:
-        found = found.where(matching_memory(tables, vectors.c.seq, shape.matching, "candidate").exists())
-    else:
-        found = found.where(vectors.c.seq == places.c.seq)
+    found = select(vectors.c.seq).where(_of_space(tables, vectors, shape.fields), matches.exists())
     if not shape.fields.are_usual:
         found, away = found.group_by(vectors.c.seq), func.min(away)
     return found.order_by(away, vectors.c.seq).limit(number_parameter("nearest"))
@@ -205,12 +236,14 @@ def _times(value: ColumnElement[int], factor: int) -> ColumnElement[int]:
     return value if factor == 1 else value * number(factor)
 
 
-def _of_space(tables: Tables, vectors: FromClause, fields: EmbeddedFields) -> ColumnElement[bool]:
+def _of_space(
+    tables: Tables, vectors: FromClause, fields: EmbeddedFields, *, made: bool = True
+) -> ColumnElement[bool]:
     return and_(
         vectors.c.namespace == text_parameter("namespace"),
         vectors.c.space == readable_space(tables),
         _is_embedded_field(vectors, fields),
-        vectors.c.embedding.is_not(None),
+        *((vectors.c.embedding.is_not(None),) if made else ()),
     )
 
 
@@ -253,28 +286,26 @@ def similarities(tables: Tables, found: CTE, shape: RecallShape, distance: Dista
     """
     near = _neighbours(found)
     vectors = tables.memory_embeddings.alias("v")
-    itself, other = tables.memories.alias("itself"), tables.memories.alias("other_in_thread")
+    other = tables.memories.alias("other_in_thread")
 
-    def looked_up(memories: FromClause, *conditions: ColumnElement[bool]) -> Select[Any]:
-        joined = memories.join(
-            vectors, and_(vectors.c.namespace == memories.c.namespace, vectors.c.seq == memories.c.seq)
-        )
+    def looked_up(source: FromClause, *conditions: ColumnElement[bool]) -> Select[Any]:
         similarity = _similarity(_distance(tables, vectors, distance), distance)
         several = not shape.fields.are_usual
         found_one = (
             select((func.max(similarity) if several else similarity).label("similarity"))
-            .select_from(joined)
-            .where(seen(memories), _of_space(tables, vectors, shape.fields), *conditions)
+            .select_from(source)
+            .where(_of_space(tables, vectors, shape.fields), *conditions)
         )
-        return found_one.group_by(memories.c.seq) if several else found_one
+        return found_one.group_by(vectors.c.seq) if several else found_one
 
+    in_thread = other.join(
+        vectors, and_(vectors.c.namespace == other.c.namespace, vectors.c.seq == other.c.seq)
+    )
     one = union_all(
-        looked_up(itself, near.c.step == number(0), itself.c.seq == near.c.seq),
+        # What was found was seen.
+        looked_up(vectors, near.c.step == number(0), vectors.c.seq == near.c.seq),
         looked_up(
-            other,
-            near.c.step != number(0),
-            near.c.place > number(0),
-            other.c.place == near.c.place + near.c.step,
+            in_thread, seen(other), near.c.step != number(0), other.c.place == near.c.place + near.c.step
         ),
     ).lateral("one")
     mean = (
@@ -312,6 +343,7 @@ def _neighbours(found: CTE) -> Any:
     )
     return (
         select(found.c.seq, found.c.place, window.c.step, window.c.share)
-        .select_from(found.join(window, true()))
+        # Only who is in a thread has neighbours.
+        .select_from(found.join(window, or_(window.c.step == number(0), found.c.place > number(0))))
         .subquery("near_by")
     )
