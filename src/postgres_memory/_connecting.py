@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ._database import Database
 from ._pooling import PoolOptions
 from ._sql.policies import PRINCIPAL_ROLE
+from ._sql.schema_version import HEAD, check_revision
 from ._telemetry import described
 from .config import Dsn, check_schema, dsn_from_environment, migration_dsn_from_environment, parse_dsn
 from .errors import ConfigurationError, InvalidTypeError, UsageError
@@ -91,6 +92,7 @@ class Connecting:
 
     async def migrate(self, revision: str) -> str:
         """Migrate the database that `find_direct_dsn`, or else `find_dsn` names, on a connection of its own."""
+        check_revision(revision)
         self.database.refuse_if_closed()
         direct = self.find_direct_dsn()
         if self.pool is not None and direct is None:
@@ -98,9 +100,23 @@ class Connecting:
                 "migrate() needs a DSN of its own: migrating on a borrowed pool would hold one of its connections; "
                 "give migration_dsn=, or use PostgresMemory(dsn).migrate() or the command postgres-memory migrate"
             )
-        return await self._migrate(direct or await self.find_dsn(), revision)
+        # Not by `find_dsn`, which would migrate the embedded server to the newest first.
+        named = direct or self.dsn or dsn_from_environment()
+        return await self._migrate(named or await self._start_server(), revision)
 
-    async def _migrate(self, dsn: Dsn, revision: str = "head") -> str:
+    async def revision(self) -> str | None:
+        """Return the revision that the schema is at, None where it is not there; nothing is changed or made."""
+        from ._embedded import EmbeddedServer
+        from .migrations import revision_of
+
+        named = self.find_direct_dsn() or self.dsn or dsn_from_environment()
+        if named is None:
+            if not EmbeddedServer().is_made:
+                return None
+            named = await self._start_server()
+        return await revision_of(named, self.schema)
+
+    async def _migrate(self, dsn: Dsn, revision: str = HEAD) -> str:
         from .migrations import migrate
 
         return await migrate(dsn, schema=self.schema, principal_role=self.principal_role, revision=revision)

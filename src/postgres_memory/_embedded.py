@@ -106,6 +106,11 @@ class EmbeddedServer:
             raise UsageError("The embedded server is not started")
         return self._dsn
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the folder holds a database, which runs or not; ``start`` makes it where not."""
+        return (self._folder / _LOCK).exists() and Cluster.is_made(self._folder)
+
     async def start(self) -> str:
         """Return the URL of the running server, starting it where it does not run; also after a crash of it.
 

@@ -73,12 +73,17 @@ class Cluster:
         self._account = account
         self._settings = settings
 
+    @staticmethod
+    def is_made(folder: Path) -> bool:
+        """Whether there is a data folder below ``folder``."""
+        return (folder / "data" / "PG_VERSION").exists()
+
     def start(self) -> RunningServer:
         """The running server: found, or started, after making the data folder where there is none."""
         give_up = time.monotonic() + _START_SECONDS
         while (server := self._wait_until_ready(give_up)) is None:
             self._clear_leftovers()
-            if not (self._data / "PG_VERSION").exists():
+            if not self.is_made(self._folder):
                 self._make()
             self._check_version()
             self._launch(give_up)

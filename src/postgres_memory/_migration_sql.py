@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import StringIO
 
 from ._sql.policies import PRINCIPAL_ROLE
+from ._sql.schema_version import BASE, HEAD, check_revision
 from .config import check_schema
 from .migrations import alembic_config, explained
 
@@ -13,15 +14,17 @@ def migration_sql(
     *,
     schema: str = "memory",
     principal_role: str = PRINCIPAL_ROLE,
-    start: str = "base",
-    revision: str = "head",
+    start: str = BASE,
+    revision: str = HEAD,
 ) -> str:
     """Return the SQL that brings ``schema`` from revision ``start`` to ``revision``; no database is asked.
 
-    It prepares the database too, where that is missing. Raises MigrationError for revisions that there are not.
+    It prepares the database too, where that is missing. Raises InvalidValueError for revisions that there are not.
     """
     from alembic import command
 
+    check_revision(start, "start", other=BASE)
+    check_revision(revision)
     config = alembic_config()
     config.output_buffer = written = StringIO()
     config.attributes["schema"] = check_schema(schema)

@@ -15,13 +15,13 @@ from uuid import uuid4
 
 import asyncpg
 
-from ._driver_errors import DRIVER_ERRORS, translate
+from ._driver_errors import DRIVER_ERRORS, translate, translated
 from ._migration_turn import HOLDS_LOCK, POLL, database_turn
 from ._principal_role import missing_role_statements, preparing_role_statements
 from ._route import connect
 from ._sql.names import quote
 from ._sql.policies import PRINCIPAL_ROLE
-from ._sql.schema_version import MINIMUM_SERVER, MINIMUM_VECTOR, REVISION
+from ._sql.schema_version import HEAD, MINIMUM_SERVER, MINIMUM_VECTOR, REVISION, check_revision
 from .config import (
     MIGRATION_DSN_VARIABLE,
     Dsn,
@@ -99,13 +99,30 @@ async def check_schema_revision(connection: Connection, schema: str) -> tuple[st
     return row["extension_schema"], row["trigram_schema"], bool(row["bound"])
 
 
+async def revision_of(dsn: Dsn, schema: str) -> str | None:
+    """Return the revision that ``schema`` is at in a database, None where it is not there. Nothing is changed."""
+    from ._sql.listing import read_revision
+
+    with translated():
+        connection = await connect(dsn)
+        try:
+            revision: str | None = await connection.fetchval(read_revision(schema))
+        except asyncpg.PostgresError as error:
+            if error.sqlstate not in _NO_SUCH_TABLE:
+                raise
+            revision = None
+        finally:
+            await connection.close()
+    return revision
+
+
 async def migrate(
     dsn: Dsn | None = None,
     *,
     schema: str = "memory",
     extension_schema: str = "public",
     principal_role: str = PRINCIPAL_ROLE,
-    revision: str = "head",
+    revision: str = HEAD,
 ) -> str:
     """Upgrade ``schema`` to ``revision`` and return the revision it is at then.
 
@@ -113,8 +130,9 @@ async def migrate(
     Cancelling stops it: the revision under way is rolled back, those before it stay. ``extension_schema`` is where the
     extension is created if the database does not have it yet. ``principal_role`` is the role whose rights principals
     get; roles are of the whole server, so that one that is there is taken, and no downgrade drops it. Raises
-    MigrationError, which says what to do.
+    InvalidValueError for a revision that there is not, and MigrationError, which says what to do.
     """
+    check_revision(revision)
     found = dsn or migration_dsn_from_environment() or dsn_from_environment()
     if found is None:
         raise ConfigurationError(

@@ -341,7 +341,8 @@ class PostgresMemory(Verbs):
     async def migrate(self, *, revision: str = "head") -> str:
         """Bring the schema to the newest revision, or to ``revision``, and return the number it is at then.
 
-        Safe when several processes do it at once. Raises MigrationError, which says what to do.
+        A schema that is past ``revision`` stays as it is. Safe when several processes do it at once. Raises
+        InvalidValueError for a revision that there is not, and MigrationError, which says what to do.
         """
         return await self._connecting.migrate(revision)
 

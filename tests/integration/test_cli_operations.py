@@ -17,9 +17,12 @@ from postgres_memory.migrations import migrate
 
 from ..migration.catalog import read_catalog
 from .command import Outcome, caller, execute, interrupted, line, started, stored, wait_until
+from .embedded_folders import empty_folder, server_pid
+from .test_isolation import dsn_as
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.conftest import Database
 
@@ -46,7 +49,6 @@ class TestMigrate:
         assert json.loads(run("migrate", "--json", *at).out) == {"schema": "memory", "revision": REVISION}
         assert run("migrate", "--check", *at).status == 0
         assert run("migrate", "--to", "0003", *at).out == f"schema 'memory' is at revision {REVISION}\n"
-        assert run("migrate", "--to", "0999", *at).status == 1
 
     @pytest.mark.parametrize("stop", [None, "0011"])
     def test_the_script_makes_the_same(
@@ -96,8 +98,53 @@ class TestMigrate:
         assert (outcome.status, outcome.out) == (2, "")
         assert run("migrate", "--check", "--dsn", empty_database.dsn).status == 1
 
-    def test_revisions_that_there_are_not(self, run: Callable[..., Outcome]) -> None:
-        assert run("migrate", "--sql", "--from", "0999").status == 1
+    @pytest.mark.parametrize(
+        ("arguments", "complained"),
+        [
+            (("--to", "0999"), f"--to: must be 'head' or one of '0001' to '{REVISION}'"),
+            (("--to", "+1"), f"--to: must be 'head' or one of '0001' to '{REVISION}'"),
+            (("--sql", "--to", "1"), f"--to: must be 'head' or one of '0001' to '{REVISION}'"),
+            (("--sql", "--from", "0999"), f"--from: must be 'base' or one of '0001' to '{REVISION}'"),
+            (("--sql", "--from", "head"), f"--from: must be 'base' or one of '0001' to '{REVISION}'"),
+        ],
+    )
+    def test_revisions_that_there_are_not(
+        self, run: Callable[..., Outcome], arguments: tuple[str, ...], complained: str
+    ) -> None:
+        assert run("migrate", *arguments) == Outcome(2, "", f"postgres-memory: {complained}\n")
+
+    def test_a_schema_that_may_not_be_read_is_not_one_that_is_missing(
+        self, run: Callable[..., Outcome], database: Database
+    ) -> None:
+        login = f"{database.name}_stranger"
+        execute(database.direct_dsn, f"CREATE ROLE {login} LOGIN")
+        try:
+            outcome = run("migrate", "--check", "--dsn", dsn_as(database, login))
+            assert (outcome.status, outcome.out) == (1, "")
+            assert "permission denied" in outcome.err
+        finally:
+            execute(database.direct_dsn, f"DROP ROLE {login}")
+
+
+class TestMigrateEmbedded:
+    @pytest.fixture
+    def folder(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        with empty_folder() as folder:
+            monkeypatch.setenv("POSTGRES_MEMORY_EMBEDDED_DIR", str(folder))
+            yield folder
+
+    def test_a_check_changes_nothing(self, run: Callable[..., Outcome], folder: Path) -> None:
+        missing = f"schema 'memory' is not there, the newest is {REVISION}\n"
+        for _ in range(2):
+            assert run("migrate", "--check") == Outcome(1, missing, "")
+        assert list(folder.iterdir()) == []
+        assert run("migrate", "--to", "0003").out == "schema 'memory' is at revision 0003\n"
+        for _ in range(2):
+            old = run("migrate", "--check")
+            assert old == Outcome(1, f"schema 'memory' is at revision 0003, the newest is {REVISION}\n", "")
+        assert run("count").out == "0\n"
+        assert run("migrate", "--check").status == 0
+        assert server_pid(folder) is None
 
 
 class TestErase:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import asyncpg
 import pytest
 
 from postgres_memory import PostgresMemory
 from postgres_memory._sql.schema_version import REVISION
 from postgres_memory.config import Dsn
-from postgres_memory.errors import MigrationError
+from postgres_memory.errors import InvalidTypeError, InvalidValueError
 from postgres_memory.migrations import migrate
 from tests.conftest import Database
 
@@ -106,8 +108,17 @@ async def test_upgrading_to_less_than_there_is_changes_nothing(database: Databas
     assert await migrate(Dsn(database.dsn), revision="0002") == REVISION
 
 
-@pytest.mark.parametrize("revision", ["0999", "nonsense", "base:head"])
-async def test_a_revision_that_does_not_exist(database: Database, revision: str) -> None:
-    with pytest.raises(MigrationError, match=r"schema 'memory' cannot be migrated: .*[Rr]evision") as raised:
-        await migrate(Dsn(database.dsn), revision=revision)
-    assert raised.value.schema == "memory"
+@pytest.mark.parametrize("revision", ["0999", "0000", "1", "nonsense", "base:head", ""])
+async def test_a_revision_that_does_not_exist(revision: str) -> None:
+    """It is refused before the database is asked, which is nowhere."""
+    nowhere = "postgresql://127.0.0.1:1/nowhere"
+    with pytest.raises(InvalidValueError, match=r"must be 'head' or one of '0001' to") as raised:
+        await migrate(Dsn(nowhere), revision=revision)
+    assert raised.value.argument == "revision"
+    with pytest.raises(InvalidValueError):
+        await PostgresMemory(nowhere).migrate(revision=revision)
+
+
+async def test_a_revision_of_another_type() -> None:
+    with pytest.raises(InvalidTypeError, match=r"must be a str, not int"):
+        await migrate(Dsn("postgresql://127.0.0.1:1/nowhere"), revision=cast("str", 17))

@@ -6,19 +6,20 @@ from typing import Annotated
 
 import typer
 
+from postgres_memory._sql.schema_version import BASE, HEAD, REVISION, check_revision
 from postgres_memory.errors import UsageError
 
 from . import options
 from .output import print_json, progress, say
 from .running import PROBLEM, Session, principal_role_of, reported, session
 
-_BASE, _HEAD = "base", "head"
+_ROLLED_BACK = "the revision under way was rolled back; call it again"
 
 
 def migrate(
     to: Annotated[
         str, typer.Option("--to", metavar="REVISION", help="Which revision; a schema past it stays as it is.")
-    ] = _HEAD,
+    ] = HEAD,
     check: Annotated[
         bool,
         typer.Option("--check", help="Change nothing; exit status 1 if the schema is not at the newest."),
@@ -28,7 +29,7 @@ def migrate(
     ] = False,
     start: Annotated[
         str, typer.Option("--from", metavar="REVISION", help="With --sql: the revision the schema is at.")
-    ] = _BASE,
+    ] = BASE,
     principal_role: Annotated[
         str | None,
         typer.Option(
@@ -52,17 +53,19 @@ def migrate(
     """
     target = options.Target(dsn, "default", schema, debug, principal_role=principal_role)
     with reported(target):
-        if (check and (sql or to != _HEAD)) or (start != _BASE and not sql):
+        check_revision(to, "--to")
+        check_revision(start, "--from", other=BASE)
+        if (check and (sql or to != HEAD)) or (start != BASE and not sql):
             raise UsageError("--check goes with neither --sql nor --to, and --from only with --sql")
         if sql:
             _print_sql(target, start, to)
             return
-    with session(target, state=lambda: "the revision under way was rolled back; call it again") as at:
-        if check:
-            _check(at, schema, as_json=as_json)
-            return
-        with progress("migrating"):
-            revision = at.run(at.memory.migrate(revision=to))
+    if check:
+        with session(target) as at:
+            _check(at, target, as_json=as_json)
+        return
+    with session(target, state=lambda: _ROLLED_BACK) as at, progress("migrating"):
+        revision = at.run(at.memory.migrate(revision=to))
     if as_json:
         print_json({"schema": schema, "revision": revision})
     else:
@@ -79,9 +82,8 @@ def _print_sql(target: options.Target, start: str, to: str) -> None:
     typer.echo(script, nl=False)
 
 
-def _check(at: Session, schema: str, *, as_json: bool) -> None:
-    health = at.run(at.memory.health())
-    found, newest = health.schema_revision, health.needed_revision
+def _check(at: Session, target: options.Target, *, as_json: bool) -> None:
+    schema, found, newest = target.schema, at.run(_revision(target)), REVISION
     up_to_date = found is not None and found >= newest
     if as_json:
         print_json({"schema": schema, "revision": found, "newest": newest, "up_to_date": up_to_date})
@@ -90,3 +92,15 @@ def _check(at: Session, schema: str, *, as_json: bool) -> None:
         say(f"schema {schema!r} {state}, the newest is {newest}")
     if not up_to_date:
         raise typer.Exit(PROBLEM)
+
+
+async def _revision(target: options.Target) -> str | None:
+    """Return the revision without the memory, which would bring the embedded server to the newest as it opens."""
+    from postgres_memory._connecting import connect
+    from postgres_memory._pooling import PoolOptions
+
+    connecting = connect(target.dsn, target.schema, PoolOptions(0, 1), migration_dsn=target.dsn)
+    try:
+        return await connecting.revision()
+    finally:
+        await connecting.database.close()
