@@ -145,6 +145,11 @@ def connect(
     database = parse_dsn(dsn) if isinstance(dsn, str) else None
     direct = None if migration_dsn is None else parse_dsn(migration_dsn, "migration_dsn")
     check_schema(principal_role, "principal_role")
+    if dsn is None and dsn_from_environment() is None:
+        # Here, since this is where the main thread most likely is; calls may be made in others.
+        from ._embedded import stop_before_signals_end_this
+
+        stop_before_signals_end_this()
     if dsn is None or isinstance(dsn, str):
         return Connecting(schema, database, None, options, retry_for, direct, principal_role)
     if not hasattr(dsn, "acquire") or not hasattr(dsn, "release"):

@@ -4,8 +4,8 @@ This file and its ``_embedded_*`` parts are the only ones that know the wheel (`
 
 One folder is one server, shared by any number of processes of one user. Each ``EmbeddedServer`` that is
 started holds a lock on the folder's ``holders`` file for as long as it lives; whoever stops and finds itself
-the last one stops the server. A killed process releases its lock with its life: its server runs on until the
-next user of the folder stops. Locks need a local file system.
+the last one stops the server, also where a signal ends the process. A killed process releases its lock with its
+life: its server runs on until the next user of the folder stops. Locks need a local file system.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from ._embedded_account import (
 )
 from ._embedded_cluster import DATABASE, PORT, Cluster
 from ._embedded_locks import hold, is_last, locked, release
+from ._embedded_signals import stop_at_signals
 from .errors import (
     ConfigurationError,
     EmbeddedServerError,
@@ -118,6 +119,7 @@ class EmbeddedServer:
         where the wheel is missing or the folder unusable, EmbeddedServerError where the server does not
         start.
         """
+        stop_before_signals_end_this()
         return await _in_thread(self._start)
 
     async def stop(self) -> None:
@@ -178,6 +180,7 @@ class EmbeddedServer:
 
 _instances: weakref.WeakSet[EmbeddedServer] = weakref.WeakSet()
 _holders: set[EmbeddedServer] = set()
+_stopping = threading.Lock()
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:
@@ -264,12 +267,28 @@ def _dsn(socket_folder: Path) -> str:
     return f"postgresql://postgres@/{DATABASE}?host={host}&port={PORT}"
 
 
-def _stop_all() -> None:
-    for server in list(_holders):
-        try:
-            server._stop()
-        except PostgresMemoryError as error:
-            _logger.warning("The embedded server was not stopped: %s", error)
+def stop_before_signals_end_this() -> None:
+    """See to it that signals which end this process stop its servers. Only the main thread can."""
+    stop_at_signals(_stop_all)
+
+
+def _stop_all() -> bool:
+    """Give up all shares; False if that is under way, in this very thread where a signal came in between."""
+    if not _stopping.acquire(blocking=False):
+        return False
+    try:
+        for server in list(_holders):
+            _stop_or_say_why(server)
+    finally:
+        _stopping.release()
+    return True
+
+
+def _stop_or_say_why(server: EmbeddedServer) -> None:
+    try:
+        server._stop()
+    except PostgresMemoryError as error:
+        _logger.warning("The embedded server was not stopped: %s", error)
 
 
 def _after_fork() -> None:

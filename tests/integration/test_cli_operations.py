@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -144,6 +146,35 @@ class TestMigrateEmbedded:
             assert old == Outcome(1, f"schema 'memory' is at revision 0003, the newest is {REVISION}\n", "")
         assert run("count").out == "0\n"
         assert run("migrate", "--check").status == 0
+        assert server_pid(folder) is None
+
+    @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+    @pytest.mark.parametrize("ignoring", [False, True], ids=["", "SIGINT ignored"])
+    def test_a_signal_ends_a_command_and_its_server(
+        self, folder: Path, sent: signal.Signals, *, ignoring: bool
+    ) -> None:
+        """A shell that is no terminal's starts what is in its background with SIGINT ignored."""
+        if ignoring and sent == signal.SIGINT:
+            pytest.skip("what is ignored ends nothing")
+        entry = [sys.executable, "-c", "from postgres_memory.cli.entry import main; main()"]
+        before = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"] if ignoring else []
+        process = subprocess.Popen(
+            [*before, *entry, "import", "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert process.stdin is not None
+            process.stdin.write(line("more than a batch") * 600)
+            process.stdin.flush()
+            wait_until(lambda: server_pid(folder) is not None)
+            process.send_signal(sent)
+            _, complained = process.communicate(timeout=30)
+        finally:
+            process.kill()
+        assert process.returncode == 128 + sent
+        assert complained.decode().startswith("postgres-memory: interrupted\n")
         assert server_pid(folder) is None
 
 

@@ -151,6 +151,71 @@ async def test_interpreter_exit_stops_the_server(made: Path, ending: str) -> Non
     assert server_pid(made) is None
 
 
+SYNCHRONOUS = """
+import os, sys, time
+os.environ["POSTGRES_MEMORY_EMBEDDED_DIR"] = sys.argv[1]
+from postgres_memory.sync import SyncPostgresMemory
+memory = SyncPostgresMemory()
+print(memory.count(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("sent", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize(
+    "program",
+    [PREAMBLE + "sys.stdin.read()", PREAMBLE + "asyncio.run(asyncio.sleep(60))", SYNCHRONOUS],
+    ids=["blocking", "on a loop", "synchronous"],
+)
+async def test_a_signal_stops_the_server_and_then_the_process(
+    made: Path, program: str, sent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = getattr(signal, sent)
+    monkeypatch.delenv("POSTGRES_MEMORY_DSN", raising=False)
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    async with process(program, made) as child:
+        assert await line(child)
+        assert server_pid(made) is not None
+        child.send_signal(number)
+        assert await child.wait() == -number
+    assert server_pid(made) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "ended"),
+    [
+        ("import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))", 7),
+        ("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)", 0),
+    ],
+    ids=["a handler", "ignored"],
+)
+async def test_what_the_application_does_about_signals_counts(made: Path, before: str, ended: int) -> None:
+    program = (
+        PREAMBLE.replace("import asyncio,", f"import sys; {before}\nimport asyncio,") + "sys.stdin.read()"
+    )
+    async with process(program, made) as child:
+        assert await line(child)
+        child.send_signal(signal.SIGTERM)
+        if not ended:
+            await asyncio.sleep(0.3)
+            assert child.returncode is None
+            await finish(child)
+        assert await child.wait() == ended
+    assert server_pid(made) is None
+
+
+async def test_a_signal_stops_no_server_that_others_use(made: Path) -> None:
+    async with process(HOLDER, made) as other:
+        await line(other)
+        async with process(PREAMBLE + "sys.stdin.read()", made) as child:
+            await line(child)
+            child.send_signal(signal.SIGTERM)
+            assert await child.wait() == -signal.SIGTERM
+        assert server_pid(made) is not None
+        await finish(other)
+    assert server_pid(made) is None
+
+
 async def test_start_works_after_the_server_was_killed(made: Path) -> None:
     server = EmbeddedServer(made, settings=FAST)
     dsn = await server.start()

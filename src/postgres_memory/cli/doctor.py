@@ -19,7 +19,7 @@ WARNING = 3
 
 DOCTOR_STATUS = (
     "Exit status: 0 nothing worse than a notice; 3 at worst a warning; 1 a problem, a repair that failed, or no answer "
-    "from the database; 2 the arguments or the configuration are wrong; 130 interrupted."
+    "from the database; 2 the arguments or the configuration are wrong; 130 interrupted (143 by SIGTERM, 129 by SIGHUP)."
 )
 
 _STYLES = {"ok": "green", "notice": "cyan", "warning": "yellow", "problem": "bold red"}

@@ -48,7 +48,7 @@ from .verify import verify
 EXIT_STATUS = (
     "Exit status: 0 done; 1 the database or the data has a problem (also: no such memory, bad lines in an import, "
     "embeddings that differ), or a person said no; 2 the arguments, the input or the configuration are wrong; 130 "
-    "interrupted."
+    "interrupted (143 by SIGTERM, 129 by SIGHUP)."
 )
 
 app = typer.Typer(
