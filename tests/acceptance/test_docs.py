@@ -61,6 +61,17 @@ async def test_the_examples_of_a_page_run(
         assert picture_of(names) == picture.read_text(encoding="utf-8"), "run scripts/draw_ranking.py"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_says_before_an_example_which_variables_it_needs(page: Path) -> None:
+    text, told = page.read_text(), ""
+    for part in re.split(r"^(```python\n.*?^```)", text, flags=re.MULTILINE | re.DOTALL):
+        if not part.startswith("```python"):
+            told += part
+            continue
+        for variable in re.findall(r"""environ\[["'](\w+)["']\]""", part):
+            assert f"`{variable}`" in told, (page.name, variable)
+
+
 def test_links_of_the_pages_lead_somewhere() -> None:
     for page in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

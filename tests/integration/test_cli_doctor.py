@@ -41,7 +41,7 @@ class TestDoctor:
         assert outcome.err == ""
         for check in CHECKS:
             assert check.name in outcome.out or check.name == "durability"
-        assert "0 problem, 0 warning, 1 notice" in outcome.out  # the tests log in as a superuser
+        assert "0 problems, 0 warnings, 1 notice, " in outcome.out  # the tests log in as a superuser
 
     def test_a_warning(self, run: Callable[..., Outcome], well: Database) -> None:
         execute(well.direct_dsn, f'ALTER DATABASE "{well.name}" SET synchronous_commit = off')
@@ -65,7 +65,7 @@ class TestDoctor:
         outcome = run("doctor", "--repair", "--dsn", well.direct_dsn)
         assert outcome.status == 0
         assert "repaired: CREATE INDEX CONCURRENTLY memories_updated_at_idx" in outcome.out
-        assert "0 problem" in outcome.out
+        assert "0 problems" in outcome.out
 
     def test_a_repair_that_fails(self, run: Callable[..., Outcome], well: Database) -> None:
         async def twice() -> None:
@@ -120,7 +120,7 @@ class TestStats:
         run("store", "something", "--dsn", database.dsn)
         outcome = run("stats", "--days", "5", "--dsn", database.dsn)
         assert (outcome.status, outcome.err) == (0, "")
-        for word in ("1 memories of namespace 'default'", "persistent", "memory_hash_embeddings", "valid"):
+        for word in ("1 memory of namespace 'default'", "persistent", "memory_hash_embeddings", "valid"):
             assert word in outcome.out
         assert any(blocks in outcome.out for blocks in ("▁▁▁▁█", "____#"))
 

@@ -96,6 +96,11 @@ class TestWhatCannotBeSeen:
         assert {one.check for one in found.findings if not one.checked} == {
             check.name for check in CHECKS if check.needs_tables
         }
+        (replica,) = found.of("replica")
+        assert (replica.severity, replica.seen) == (
+            "ok",
+            "no replica is set up, so that there is nothing to check",
+        )
 
     async def test_a_login_without_rights(self, database: Database) -> None:
         role = f"nobody_{database.name}"

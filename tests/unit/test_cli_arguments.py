@@ -28,6 +28,21 @@ def test_help_cuts_no_name_of_a_variable_in_a_usual_terminal(command: str) -> No
     [
         (["count", "--dsn", "mysql://localhost/app"], "dsn: must be a URL that begins with postgresql://"),
         (["import", "--from", "mcp-json", "-"], "FILE: is standard input, and mcp-json is read from a file"),
+        (
+            ["related", "a", "--direction", "up"],
+            "invalid value for '--direction': 'up' is not one of 'out', 'in', 'both'; see postgres-memory related",
+        ),
+        (
+            ["relate", "a", "b", "likes"],
+            "invalid value for 'type': 'likes' is not one of 'supports', 'contradicts', 'extends', 'precedes', "
+            "'follows', 'related'; see",
+        ),
+        (["relate", "a", "b"], "missing argument 'type'"),
+        (["stats", "--days", "0"], "invalid value for '--days': "),
+        (["find", "--limit", "some"], "invalid value for '--limit': "),
+        (["count", "--bogus"], "no such option: --bogus"),
+        (["bogus"], "no such command 'bogus'"),
+        (["count", "twice"], "got unexpected extra argument"),
     ],
 )
 def test_what_is_refused_is_what_was_given(
@@ -42,4 +57,14 @@ def test_what_is_refused_is_what_was_given(
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith(f"postgres-memory: {message}")
+    complained = capsys.readouterr().err
+    assert complained.startswith(f"postgres-memory: {message}")
+    assert complained.count("\n") == 1
+
+
+def test_no_arguments_are_answered_with_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    shown = capsys.readouterr()
+    assert ended.value.code == 2
+    assert "Usage: postgres-memory [OPTIONS] COMMAND" in shown.out + shown.err

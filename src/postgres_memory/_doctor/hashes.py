@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from .._counted import counted
 from .._recall.verify import differences_among, md5_problem
 from .._sql.diagnosing_rows import ends_of_namespace
 from .._sql.names import qualified, quote_text
@@ -41,12 +42,12 @@ async def hash_embeddings(patient: Patient, report: Report) -> None:
     data: dict[str, Any] = {"namespace": namespace, "sampled": len(looked), "wrong": sorted(wrong)[:100]}
     if wrong:
         report.problem(
-            f"{len(wrong)} of {len(looked)} hash embeddings are not what their contents give",
+            f"not what their contents give: {len(wrong)} of {counted(len(looked), 'hash embedding')}",
             _correcting(patient, namespace),
             **data,
         )
     else:
-        report.ok(f"{len(looked)} hash embeddings are what their contents give", **data)
+        report.ok(f"hash embeddings are what their contents give ({len(looked)} looked at)", **data)
 
 
 def _correcting(patient: Patient, namespace: str) -> str:

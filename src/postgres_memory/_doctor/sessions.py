@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from .._counted import counted
 from .._sql.diagnosing import CLOCK, CONNECTIONS, PREPARED, SESSIONS, SETTINGS, SLOTS
 from .._sql.diagnosing_tables import TABLES
 from .._sql.names import quote, quote_text
@@ -36,12 +37,12 @@ async def connections(patient: Patient, report: Report) -> None:
     elif limits and row["database_limit"] == most:
         raising = f"ALTER DATABASE {quote(patient.server['database'])} CONNECTION LIMIT {wanted};"
     if pool is not None and pool > most:
-        seen = f"the pool may open {pool} connections, and the server takes {most} of this login"
+        seen = f"the pool may open {counted(pool, 'connection')}, and the server takes {most} of this login"
         report.problem(seen, f"{raising} -- or give the pool pool_max_size={max(1, most // 2)}", **data)
     elif row["used"] > CROWDED * row["available"]:
-        report.warning(f"{row['used']} of {row['available']} connections are in use", raising, **data)
+        report.warning(f"connections in use: {row['used']} of {row['available']}", raising, **data)
     else:
-        report.ok(f"{row['used']} of {row['available']} connections are in use", **data)
+        report.ok(f"connections in use: {row['used']} of {row['available']}", **data)
 
 
 async def idle_transactions(patient: Patient, report: Report) -> None:
@@ -68,7 +69,7 @@ async def idle_transactions(patient: Patient, report: Report) -> None:
     hidden = [row["pid"] for row in rows if row["hidden"]]
     if hidden and not report.findings:
         report.unchecked(
-            f"{len(hidden)} sessions of other roles are in a transaction, and this login does not see what they do",
+            f"this login does not see what {counted(len(hidden), 'session')} of other roles in a transaction may be at",
             f"GRANT pg_read_all_stats TO {quote(patient.server['login'])};",
             pids=hidden,
         )
@@ -92,7 +93,7 @@ async def snapshots(patient: Patient, report: Report) -> None:
             fix = f"start its standby, or: SELECT pg_drop_replication_slot({quote_text(row['name'])});"
             report.warning(seen, fix, slot=row["name"], xmin_age=row["xmin_age"])
     if not report.findings:
-        report.ok(f"the oldest snapshot is {oldest} transactions old", xmin_age=oldest)
+        report.ok(f"the oldest snapshot is {counted(oldest, 'transaction')} old", xmin_age=oldest)
 
 
 async def clock(patient: Patient, report: Report) -> None:

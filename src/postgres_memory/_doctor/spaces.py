@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._counted import counted
 from .._sql.diagnosing import SETTINGS
 from .._sql.diagnosing_rows import (
     count_embeddings,
@@ -73,8 +74,8 @@ async def _pending(patient: Patient, space: Record, report: Report) -> None:
     if not pending:
         return
     seen = (
-        f"{pending} of {sampled} memories have no embedding in the space {space['name']!r}, so that a search by it "
-        "does not find them"
+        f"without an embedding in the space {space['name']!r}, so that a search by it does not find them: "
+        f"{pending} of {counted(sampled, 'memory', 'memories')} looked at"
     )
     say = report.warning if pending > _MANY_PENDING * sampled else report.notice
     data: dict[str, Any] = {
@@ -113,7 +114,7 @@ async def vector_indexes(patient: Patient, report: Report) -> None:
             seen = f"the index {index.name} has m = {index.m} and ef_construction = {index.ef_construction}"
             report.warning(f"{seen}: it often misses the nearest", remaking, **data)
     if not report.findings:
-        report.ok(f"{len(found)} indexes of spaces, none of them weak", indexes=len(found))
+        report.ok(f"no index of a space is weak ({len(found)} looked at)", indexes=len(found))
 
 
 async def large_spaces(patient: Patient, report: Report) -> None:

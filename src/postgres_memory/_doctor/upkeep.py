@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._counted import counted
 from .._sql.diagnosing import SETTINGS, SLOTS
 from .._sql.diagnosing_rows import count_expired
 from .._sql.diagnosing_tables import INDEXES, PENDING_FUNCTION, TABLES, pending_pages
@@ -47,10 +48,11 @@ async def dead_rows(patient: Patient, report: Report) -> None:
             fix = f"ALTER TABLE {name} RESET (autovacuum_enabled);"
             report.warning(f"autovacuum is switched off for {row['name']}", fix, **data)
         if row["dead"] > DEAD_ROWS + DEAD_SHARE * row["live"]:
-            seen = f"{row['name']} has {row['dead']} dead rows beside {row['live']} live ones"
+            seen = f"{row['name']} has {row['dead']} dead rows beside {counted(row['live'], 'live one')}"
             report.warning(seen, f"VACUUM (ANALYZE) {name};", **data)
         elif full and row["bytes"] > max(MOSTLY_EMPTY_BYTES, _EMPTY_TIMES * full * row["rows"]):
-            seen = f"{row['name']} takes {mebibytes(row['bytes'])} for some {row['rows']:.0f} rows: most of it is empty"
+            rows = counted(round(row["rows"]), "row")
+            seen = f"{row['name']} takes {mebibytes(row['bytes'])} for about {rows}: most of it is empty"
             fix = f"VACUUM (FULL, ANALYZE) {name}; -- keeps everybody out meanwhile; pg_repack does not"
             report.notice(seen, fix, **data)
     if not report.findings:
@@ -97,7 +99,7 @@ async def wraparound(patient: Patient, report: Report) -> None:
                     f"{seen}, and autovacuum was to freeze them at {settings[setting]}", fix, **data
                 )
     if not report.findings:
-        report.ok(f"the oldest rows are {oldest} transactions old", age=oldest)
+        report.ok(f"the oldest rows are {counted(oldest, 'transaction')} old", age=oldest)
 
 
 async def pending_lists(patient: Patient, report: Report) -> None:

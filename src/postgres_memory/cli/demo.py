@@ -14,6 +14,7 @@ from postgres_memory.config import dsn_from_environment, parse_dsn
 
 from . import options
 from .importing import Tally, import_lines
+from .output import memories
 from .running import session
 from .search import print_entries
 
@@ -44,7 +45,7 @@ def demo(dsn: options.Dsn = None, schema: options.Schema = "memory", debug: opti
         tally = Tally()
         with resources.files(__package__).joinpath("sample.jsonl").open("rb") as sample:
             import_lines(at, sample, tally)
-        typer.echo(f"Imported {tally.stored} memories into namespace {NAMESPACE!r}.")
+        typer.echo(f"Imported {memories(tally.stored)} into namespace {NAMESPACE!r}.")
         answers = at.run(_answers(at.memory))
     for question, entries in zip(QUESTIONS, answers, strict=True):
         typer.echo()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postgres_memory._counted import counted
+
 from . import options
 from .output import add_row, complain, print_json, print_table, progress, spelt_out, table
 from .running import PROBLEM, session
@@ -19,7 +21,8 @@ WARNING = 3
 
 DOCTOR_STATUS = (
     "Exit status: 0 nothing worse than a notice; 3 at worst a warning; 1 a problem, a repair that failed, or no answer "
-    "from the database; 2 the arguments or the configuration are wrong; 130 interrupted (143 by SIGTERM, 129 by SIGHUP)."
+    "from the database; 2 the arguments or the configuration are wrong; 130 interrupted (143 by SIGTERM, "
+    "129 by SIGHUP)."
 )
 
 _STYLES = {"ok": "green", "notice": "cyan", "warning": "yellow", "problem": "bold red"}
@@ -95,8 +98,8 @@ def _print(found: Diagnosis) -> None:
     for one in found.repairs:
         if one.error is None:
             typer.echo(f"repaired: {spelt_out(one.statement)}")
-    counts = {severity: _count(found, severity) for severity in ("problem", "warning", "notice", "ok")}
-    typer.echo(", ".join(f"{count} {severity}" for severity, count in counts.items()))
+    worse = [counted(_count(found, severity), severity) for severity in ("problem", "warning", "notice")]
+    typer.echo(f"{', '.join(worse)}, {_count(found, 'ok')} ok")
 
 
 def fixes_of(found: Diagnosis) -> dict[str, list[str]]:

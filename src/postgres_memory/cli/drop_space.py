@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postgres_memory._counted import counted
+
 from . import options
 from .output import print_json, say
 from .reembed import Space
@@ -31,4 +33,4 @@ def drop_space(
     if as_json:
         print_json({"embeddings": dropped})
     else:
-        say(f"space {space!r} is gone, with {dropped} embeddings")
+        say(f"space {space!r} is gone, with {counted(dropped, 'embedding')}")

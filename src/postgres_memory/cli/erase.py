@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from postgres_memory._counted import counted
 from postgres_memory.bulk_records import Erased
 
 from . import options
@@ -44,7 +45,7 @@ def erase(
     erased, batches = Erased(), BatchByBatch()
     target = options.Target(dsn, namespace, schema, debug)
     with session(
-        target, state=lambda: f"stopped after {_rows(erased)} rows; call it again for the rest"
+        target, state=lambda: f"stopped after {counted(_rows(erased), 'row')}; call it again for the rest"
     ) as at:
         there = at.run(at.memory.erase(named, principal=principal, dry_run=True))
         if dry_run:

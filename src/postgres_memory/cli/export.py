@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from postgres_memory._counted import counted
 from postgres_memory.errors import InvalidValueError, PostgresMemoryError
 
 from . import options
-from .output import complain, print_json, progress
+from .output import complain, memories, print_json, progress
 from .running import session
 
 
@@ -45,4 +46,5 @@ def export(
             raise InvalidValueError("FILE", f"{file}: {error.strerror}") from error
     if as_json and file != "-":
         print_json(asdict(result))
-    complain(f"{result.memories} memories, {result.relations} relations, {result.messages} messages exported")
+    relations, messages = counted(result.relations, "relation"), counted(result.messages, "message")
+    complain(f"{memories(result.memories)}, {relations}, {messages} exported")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postgres_memory._counted import counted
 from postgres_memory.errors import InvalidValueError
 
 from .output import complain, print_json, progress
@@ -223,9 +224,9 @@ def _print(result: SourceResult, *, dry_run: bool, as_json: bool) -> None:
         counts = {name: getattr(result, name) for name in names}
         print_json(counts | {"skipped": dict(result.skipped), "dry_run": dry_run})
         return
-    counted = [f"{result.stored} {'to store' if dry_run else 'stored'}", f"{result.ignored} there already"]
+    numbers = [f"{result.stored} {'to store' if dry_run else 'stored'}", f"{result.ignored} there already"]
     if result.relations or result.relations_ignored:
-        counted.append(f"{result.relations} relations, {result.relations_ignored} there already")
-    typer.echo(f"{result.read} read: {', '.join(counted)}, {skipped} skipped, {result.failures} bad")
+        numbers.append(f"{counted(result.relations, 'relation')}, {result.relations_ignored} there already")
+    typer.echo(f"{result.read} read: {', '.join(numbers)}, {skipped} skipped, {result.failures} bad")
     for reason, count in result.skipped.items():
         typer.echo(f"  {count} skipped: {reason}")

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from postgres_memory._counted import counted
 from postgres_memory._transfer.format import begins_export
 from postgres_memory._transfer.plain import BadLine, PlainLine, read_plain, store_plain
 from postgres_memory._transfer.reading import Lines
@@ -139,8 +140,8 @@ def _print_whole(result: ImportResult, *, as_json: bool) -> None:
         print_json({name: getattr(result, name) for name in names})
     else:
         typer.echo(
-            f"{result.stored} stored, {result.ignored} ignored, {result.relations} relations, "
-            f"{result.messages} messages"
+            f"{result.stored} stored, {result.ignored} ignored, "
+            f"{counted(result.relations, 'relation')}, {counted(result.messages, 'message')}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,12 +29,14 @@ from .history import history
 from .importing import import_
 from .mcp import mcp
 from .migrate import migrate
+from .output import complain
 from .purge import purge
 from .recall import recall
 from .reembed import reembed
 from .relate import relate
 from .related import related
 from .restore import restore
+from .running import PROBLEM, WRONG_USE
 from .search import search
 from .spaces import spaces
 from .stats import stats
@@ -51,8 +53,10 @@ EXIT_STATUS = (
     "interrupted (143 by SIGTERM, 129 by SIGHUP)."
 )
 
+NAME = "postgres-memory"
+
 app = typer.Typer(
-    name="postgres-memory",
+    name=NAME,
     help="Memory for production agents on PostgreSQL and pgvector.",
     epilog=EXIT_STATUS,
     no_args_is_help=True,
@@ -123,4 +127,25 @@ def main(arguments: list[str] | None = None) -> None:
         # A terminal that cannot show a character of a memory shows its number; it is no reason to fail.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    app(args=arguments, prog_name="postgres-memory")
+    try:
+        status = app(args=arguments, prog_name=NAME, standalone_mode=False)
+    except typer.Abort:
+        sys.exit(PROBLEM)
+    except Exception as error:
+        # What typer says of arguments has this kind, whose name and module differ between its versions.
+        if not isinstance(error, typer.BadParameter.__bases__):
+            raise
+        sys.exit(_refuse(error))
+    sys.exit(status or 0)
+
+
+def _refuse(error: Any) -> int:
+    """Say in one line what is wrong with the arguments, and return the exit status."""
+    context = error.ctx
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return WRONG_USE
+    said = " ".join(str(error.format_message()).split()).removesuffix(".").replace(": Value error, ", ": ")
+    asked = NAME if context is None else context.command_path
+    complain(f"{said[:1].lower()}{said[1:]}; see {asked} --help")
+    return WRONG_USE

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from postgres_memory._counted import counted
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -41,7 +43,7 @@ def say(text: str) -> None:
 
 def memories(number: int) -> str:
     """Return how many memories in words."""
-    return f"{number} {'memory' if number == 1 else 'memories'}"
+    return counted(number, "memory", "memories")
 
 
 def print_json(value: Any) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postgres_memory._counted import counted
 from postgres_memory.filters import field
 
 from . import options
@@ -61,4 +62,4 @@ def purge(
 
 
 def _said(deleted: int, keys: int) -> str:
-    return f"{memories(deleted)} and {keys} idempotency keys deleted"
+    return f"{memories(deleted)} and {counted(keys, 'idempotency key')} deleted"

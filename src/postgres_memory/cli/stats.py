@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from postgres_memory._counted import counted
+
 from . import options
 from .output import add_row, print_json, print_table, table
 from .running import session
@@ -55,7 +57,9 @@ def _data(found: Stats) -> dict[str, Any]:
 
 def _print(found: Stats) -> None:
     of = "all namespaces" if found.namespace is None else f"namespace {found.namespace!r}"
-    print_table(_counts(found, f"{found.memories:,} memories of {of}"))
+    print_table(
+        _counts(found, f"{found.memories:,} {'memory' if found.memories == 1 else 'memories'} of {of}")
+    )
     typer.echo(_growth(found.growth))
     print_table(_tables(found))
     print_table(_indexes(found))
@@ -94,7 +98,7 @@ def _tables(found: Stats) -> Table:
 
 def _indexes(found: Stats) -> Table:
     shown = [one for number, one in enumerate(found.indexes) if number < _SHOWN or not one.valid]
-    of = f"the largest {len(shown)} of {len(found.indexes)} indexes"
+    of = f"the largest {len(shown)} of {counted(len(found.indexes), 'index', 'indexes')}"
     made = _titled(of, "index", "table", "size", "scans", "health")
     for one in shown:
         health = "valid" if one.valid else "NOT VALID: postgres-memory doctor --repair"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._counted import counted
 from ..errors import InvalidValueError
 from .fitting import rooms
 from .memory_models import (
@@ -174,7 +175,9 @@ class _MemoryTools:
     def _capped(self, limit: int, advice: str) -> list[str]:
         if limit <= self._bounds.items:
             return []
-        return [f"one answer holds at most {self._bounds.items} memories; {advice} to see others"]
+        return [
+            f"one answer holds at most {counted(self._bounds.items, 'memory', 'memories')}; {advice} to see others"
+        ]
 
 
 def _fields(record: MemoryRecord, *, beside: int, room: int, offset: int) -> dict[str, Any]:
