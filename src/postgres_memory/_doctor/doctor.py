@@ -6,7 +6,7 @@ from .._context import Context
 from .._recall.health import try_to_open
 from ..doctor_records import Diagnosis, Finding
 from ..errors import UsageError
-from . import access, hashes, indexes, route, schema, server, sessions, spaces, upkeep
+from . import access, hashes, indexes, route, schema, server, sessions, sizes, spaces, upkeep
 from .examining import examined, patient_on
 from .repair import repair_all
 from .report import Check
@@ -16,6 +16,7 @@ CHECKS: tuple[Check, ...] = (
     *schema.CHECKS,
     *indexes.CHECKS,
     *spaces.CHECKS,
+    *sizes.CHECKS,
     *hashes.CHECKS,
     *upkeep.CHECKS,
     *sessions.CHECKS,

@@ -51,6 +51,18 @@ def count_embeddings(tables: Tables) -> Select[Any]:
     return select(func.count().label("count")).select_from(some)
 
 
+def count_memories(tables: Tables) -> Select[Any]:
+    """Count the memories of ``namespace``, as far as ``limit``: a key alone answers that."""
+    table = tables.memories
+    some = (
+        select(literal_column("1").label("one"))
+        .where(table.c.namespace == text_parameter("namespace"))
+        .limit(number_parameter("limit"))
+        .subquery("some")
+    )
+    return select(func.count().label("count")).select_from(some)
+
+
 def sample_pending(tables: Tables, newest: bool) -> Select[Any]:
     """Of the ``limit`` newest or oldest memories, count all, and those without an embedding in ``space``."""
     memories, embeddings = tables.memories, tables.memory_embeddings

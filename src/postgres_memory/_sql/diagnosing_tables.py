@@ -21,7 +21,8 @@ SELECT c.relname::text AS name, c.reltuples::float8 AS rows, c.relpages AS pages
        CASE WHEN c.relkind = 'r' THEN greatest(pg_catalog.mxid_age(c.relminmxid), pg_catalog.mxid_age(t.relminmxid)) END
            AS multixact_age,
        'autovacuum_enabled=false' = ANY (c.reloptions) OR 'autovacuum_enabled=off' = ANY (c.reloptions)
-           AS autovacuum_off
+           AS autovacuum_off,
+       coalesce(c.reloptions, '{}') AS options
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid
