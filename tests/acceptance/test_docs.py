@@ -17,7 +17,7 @@ from tests.conftest import Database
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 #: Those of docs/howto that need no more than a database; the others have tests of their own.
-HOWTO = ("embed-in-fastapi.md", "keep-tenants-apart.md")
+HOWTO = ("embed-in-fastapi.md", "keep-tenants-apart.md", "replace-flux-vectormemory.md")
 PAGES = sorted(
     page
     for folder in ("reference", "explanation")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
+from postgres_memory._sql.schema import tables
 from postgres_memory.config import Dsn
 from postgres_memory.migrations import migrate
 from tests.conftest import Database
@@ -104,3 +106,13 @@ async def test_every_key_begins_with_the_namespace_and_nothing_has_triggers(data
     for name, definition in unique:
         assert re.search(r" \(namespace[,)]", definition), name
     assert catalog["triggers"] == []
+
+
+def test_the_page_on_citus_distributes_every_table_and_what_others_refer_to_first() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "distribute-with-citus.md").read_text()
+    distributed = re.findall(r"create_distributed_table\('memory\.(\w+)', 'namespace'", page)
+    metadata = tables("memory", "public").metadata
+    assert sorted(distributed) == sorted(table.name for table in metadata.tables.values())
+    for table in metadata.tables.values():
+        for referred in {key.column.table.name for key in table.foreign_keys} - {table.name}:
+            assert distributed.index(referred) < distributed.index(table.name), (referred, table.name)
