@@ -1,4 +1,4 @@
-"""The how-tos for backups and upgrades, followed literally: their commands print what they show."""
+"""The quickstart and the how-tos for backups and upgrades, followed literally: commands print what they show."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from postgres_memory._embedded import binaries
 from postgres_memory.config import Dsn
 from postgres_memory.migrations import migrate
 from tests.conftest import TEST_DSN, Database
+from tests.integration.embedded_folders import empty_folder
 
 HOWTO = Path(__file__).parent.parent.parent / "docs" / "howto"
 
@@ -69,3 +70,19 @@ async def test_an_upgrade_is_done_as_the_page_says(empty_database: Database, tmp
     await migrate(Dsn(empty_database.direct_dsn), revision="0016")
     follow("upgrade-without-downtime.md", tmp_path, POSTGRES_MEMORY_DSN=empty_database.direct_dsn)
     assert "-- Running upgrade 0016 -> 0017" in (tmp_path / "upgrade.sql").read_text()
+
+
+def test_the_quickstart_is_followed_by_a_newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No database is named, so that each command starts the embedded one, and stops it."""
+    page = (HOWTO.parent / "quickstart.md").read_text()
+    program, _ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (lines,) = re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "remember.py").write_text(program)
+    (tmp_path / "memories.jsonl").write_text(lines)
+    for variable in ("POSTGRES_MEMORY_DSN", "DATABASE_URL", "POSTGRES_MEMORY_NAMESPACE"):
+        monkeypatch.delenv(variable, raising=False)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with empty_folder() as server:
+        follow("../quickstart.md", tmp_path, POSTGRES_MEMORY_EMBEDDED_DIR=str(server), COLUMNS="120")

@@ -119,7 +119,7 @@ def command_of(line: str) -> list[str]:
 async def test_transaction_of_the_quickstart_joins_the_callers(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (example,) = blocks((TOP / "docs" / "quickstart.md").read_text(), "python")
+    _, example = blocks((TOP / "docs" / "quickstart.md").read_text(), "python")
     body = "".join(f"    {line}\n" for line in example.splitlines())
     names: dict[str, object] = {}
     exec(f"async def run(pool, memory):\n{body}", names)
