@@ -87,7 +87,7 @@ async def connections(database: Database) -> int:
     return count
 
 
-@pytest.mark.parametrize("ending", [None, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("ending", [None, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_stdout_is_the_protocols_and_the_end_is_clean(
     database: Database, ending: signal.Signals | None
 ) -> None:

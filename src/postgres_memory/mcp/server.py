@@ -76,8 +76,11 @@ async def serve(memory: PostgresMemory, settings: Settings) -> None:
         await until_told(serve_http(server, settings.address))
 
 
+_ENDING = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+
+
 async def until_told(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` until it is done or the process gets SIGTERM or SIGINT, which cancel it."""
+    """Run ``work`` until it is done or the process is told to end by a signal, which cancels it."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     told: list[signal.Signals] = []
 
@@ -85,7 +88,9 @@ async def until_told(work: Coroutine[Any, Any, None]) -> None:
         told.append(by)
         task.cancel()
 
-    for one in (signal.SIGTERM, signal.SIGINT):
+    # What is ignored, as SIGHUP by nohup, stays so.
+    telling = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]
+    for one in telling:
         loop.add_signal_handler(one, tell, one)
     try:
         await task
@@ -93,7 +98,7 @@ async def until_told(work: Coroutine[Any, Any, None]) -> None:
         if not told:
             raise
     finally:
-        for one in (signal.SIGTERM, signal.SIGINT):
+        for one in telling:
             loop.remove_signal_handler(one)
     if signal.SIGINT in told:
         raise KeyboardInterrupt
