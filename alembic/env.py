@@ -10,6 +10,7 @@ from alembic.util import CommandError
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy import Connection
 
+from postgres_memory._migration_errors import explained
 from postgres_memory._sql.policies import PRINCIPAL_ROLE
 from postgres_memory._sql.schema import tables
 from postgres_memory.config import check_schema, dsn_from_environment, migration_dsn_from_environment
@@ -18,7 +19,6 @@ from postgres_memory.migrations import (
     check_known,
     check_turn,
     escaped,
-    explained,
     extension_schema_of,
     migration_connection,
     prepare_database,

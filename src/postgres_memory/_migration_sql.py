@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from io import StringIO
 
+from ._migration_errors import explained
 from ._sql.policies import PRINCIPAL_ROLE
 from ._sql.schema_version import BASE, HEAD, check_revision
 from .config import check_schema
-from .migrations import alembic_config, explained
+from .migrations import alembic_config
 
 
 def migration_sql(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ from uuid import uuid4
 
 import asyncpg
 
-from ._driver_errors import DRIVER_ERRORS, translate, translated
+from ._driver_errors import translated
+from ._migration_errors import explained
 from ._migration_turn import HOLDS_LOCK, POLL, database_turn
 from ._principal_role import missing_role_statements, preparing_role_statements
 from ._route import connect
@@ -31,15 +32,13 @@ from .config import (
 )
 from .errors import (
     ConfigurationError,
-    DatabaseUnavailableError,
     MigrationError,
     NotMigratedError,
-    PostgresMemoryError,
     SchemaTooOldError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator
+    from collections.abc import AsyncIterator, Collection
 
     from alembic.config import Config
     from sqlalchemy import Connection as SyncConnection
@@ -372,38 +371,3 @@ def _run_or_explain(connection: SyncConnection, statement: str, schema: str, *, 
                 schema=schema,
             ) from error
         raise
-
-
-@contextmanager
-def explained(schema: str) -> Iterator[None]:
-    """Turn what migrating may raise from Alembic, SQLAlchemy or the driver into a MigrationError or our own kind."""
-    from alembic.util import CommandError
-    from sqlalchemy.exc import DBAPIError
-
-    try:
-        yield
-    except PostgresMemoryError:
-        raise
-    except CommandError as error:
-        raise MigrationError(f"schema {schema!r} cannot be migrated: {error}", schema=schema) from error
-    except DBAPIError as error:
-        cause = None if error.orig is None else error.orig.__cause__
-        raise _explanation(cause or error, schema) from error
-    except DRIVER_ERRORS as error:
-        raise translate(error) from error
-
-
-def _explanation(cause: BaseException, schema: str) -> PostgresMemoryError:
-    """Return the error for what stopped a revision. The server's DETAIL, which shows rows, is left out."""
-    if not isinstance(cause, asyncpg.PostgresError):
-        if isinstance(cause, DRIVER_ERRORS):
-            return translate(cause)
-        return MigrationError(f"migrating schema {schema!r} failed: {type(cause).__name__}", schema=schema)
-    ours = translate(cause)
-    if isinstance(ours, DatabaseUnavailableError):
-        return ours
-    advice = "; migrate as the role that owns the schema" if cause.sqlstate == _NO_RIGHT else ""
-    return MigrationError(
-        f"migrating schema {schema!r} failed: {cause.args[0]} (SQLSTATE {cause.sqlstate}){advice}",
-        schema=schema,
-    )
