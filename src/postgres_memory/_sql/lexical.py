@@ -20,6 +20,7 @@ from sqlalchemy import (
     FromClause,
     Lateral,
     Select,
+    SelectBase,
     Subquery,
     and_,
     case,
@@ -100,7 +101,7 @@ def lexical_leg(tables: Tables, *, pruned: bool, shape: Shape | None, typos: boo
     if not pruned:
         scored = _scored(_near(tables, hits.rows, None), weights, None)
         return LexicalLeg(hits.rows, weights, scored, true(), near=hits.near)
-    promising = _promising(hits.rows, weights, all_words=shape is not None)
+    promising = _promising(hits, weights, all_words=shape is not None)
     complete: ColumnElement[bool] = and_(
         ~select(func.bool_or(hits.counts.c.frequent)).scalar_subquery(),
         select(func.bool_and(weights.c.leading)).scalar_subquery(),
@@ -178,8 +179,9 @@ def _weights(size: CTE, hits: WordHits) -> CTE:
 
 
 def _counted_by_thread(hits: CTE) -> CTE:
-    thread = case((hits.c.place > number(0), hits.c.place.op(">>")(number(_THREAD_BITS)))).label("thread")
-    return select(hits.c.g, thread).group_by(hits.c.g, thread).cte("of_thread")
+    each = select(hits.c.g, func.unnest(hits.c.places).label("place")).subquery("place_of_hit")
+    thread = case((each.c.place > number(0), each.c.place.op(">>")(number(_THREAD_BITS)))).label("thread")
+    return select(each.c.g, thread).group_by(each.c.g, thread).cte("of_thread")
 
 
 def _rarity(total: ColumnElement[Any], holding: ColumnElement[Any]) -> ColumnElement[float]:
@@ -191,13 +193,23 @@ def _block(place: ColumnElement[Any]) -> ColumnElement[int]:
     return place.op(">>", return_type=BigInteger())(number(_BLOCK_BITS))
 
 
-def _promising(hits: CTE, weights: CTE, *, all_words: bool) -> Select[Any]:
+def _promising(hits: WordHits, weights: CTE, *, all_words: bool) -> Select[Any]:
     """The blocks that hold a word, or one of the leading words, or stand beside one that does, most promising first."""
-    counting = hits.c.g == weights.c.g if all_words else and_(hits.c.g == weights.c.g, weights.c.leading)
+
+    def counting(found: CTE) -> ColumnElement[bool]:
+        return found.c.g == weights.c.g if all_words else and_(found.c.g == weights.c.g, weights.c.leading)
+
+    first, more = hits.first, hits.more
+    places: SelectBase = select(
+        first.c.g, weights.c.weight, func.unnest(first.c.places).label("place")
+    ).select_from(first.join(weights, counting(first)))
+    if more is not None:
+        others = select(more.c.g, weights.c.weight, more.c.place)
+        places = union_all(places, others.select_from(more.join(weights, counting(more))))
+    each = places.subquery("places_of_words")
     words = (
-        select(_block(hits.c.place).label("block"), func.max(weights.c.weight).label("weight"))
-        .select_from(hits.join(weights, counting))
-        .group_by(_block(hits.c.place), hits.c.g)
+        select(_block(each.c.place).label("block"), func.max(each.c.weight).label("weight"))
+        .group_by(_block(each.c.place), each.c.g)
         .subquery("words_of_blocks")
     )
     blocks = (

@@ -141,15 +141,16 @@ def size_of_namespace(tables: Tables) -> CTE:
 
 @dataclass(frozen=True, slots=True)
 class WordHits:
-    """``rows``: word, number and place of memories; ``first``: those that were found by the word alone.
+    """``rows``: word, number and place of memories; ``first``: those that were found by the word alone, as arrays.
 
-    ``asked`` has the words and their terms, those of the known words ``near`` to a misspelt one in place of its own, if
-    there are such. ``counts`` says of each word how many hold it, how many of the first were read, and whether that is
-    not all.
+    ``more`` are the others of ``rows``. ``asked`` has the words and their terms, those of the known words ``near`` to a
+    misspelt one in place of its own, if there are such. ``counts`` says of each word how many hold it, how many of the
+    first were read, and whether that is not all.
     """
 
     rows: CTE
     first: CTE
+    more: CTE | None
     counts: CTE
     asked: CTE
     near: CTE | None
@@ -168,44 +169,52 @@ def word_hits(tables: Tables, size: CTE, *, capped: bool, matching: Matching | N
     cap = select(most).select_from(size).scalar_subquery()
     asked, near = asked_words(tables), None
     first = _first_hits(tables, asked, cap if capped else None, "hits_of_words")
-    counted = _counted(first, "counted_hits")
     if typos:
-        near = nearest_words(tables, asked, counted)
+        near = nearest_words(tables, asked, first)
         instead = terms_of_nearest(tables, near)
-        more = _first_hits(tables, instead, cap if capped else None, "hits_of_nearest")
-        of_more = _counted(more, "counted_hits_of_nearest")
-        first = union_all(select(first), select(more)).cte("hits_of_words_and_nearest")
-        counted = union_all(select(counted), select(of_more)).cte("counted_hits_of_all")
+        of_nearest = _first_hits(tables, instead, cap if capped else None, "hits_of_nearest")
+        first = union_all(select(first), select(of_nearest)).cte("hits_of_words_and_nearest")
         replaced: Select[Any] = select(number(1)).where(near.c.g == asked.c.g)
         asked = union_all(select(asked).where(~replaced.exists()), select(instead)).cte("asked_of_all")
-    counts = _counts(counted, size, cap, capped=capped)
-    if not capped:
-        return WordHits(first, first, counts, asked, near)
-    every = [select(first), select(_beside_rarer(tables, asked, counts))]
-    if matching is not None:
-        every.append(_among_few(tables, asked, counts, matching))
-    rows = union_all(*every).cte("hits").prefix_with("MATERIALIZED")
-    return WordHits(rows, first, counts, asked, near)
+    counts = _counts(first, size, cap, capped=capped)
+    more: CTE | None = None
+    if capped:
+        others: list[Select[Any]] = [select(_beside_rarer(tables, asked, counts))]
+        if matching is not None:
+            others.append(_among_few(tables, asked, counts, matching))
+        more = union_all(*others).cte("more_hits").prefix_with("MATERIALIZED")
+    each = select(
+        first.c.g, func.unnest(first.c.seqs).label("seq"), func.unnest(first.c.places).label("place")
+    )
+    # Not kept: to take the arrays apart again takes less than to write and read a row for each.
+    rows = (
+        (each if more is None else union_all(each, select(more))).cte("hits").prefix_with("NOT MATERIALIZED")
+    )
+    return WordHits(rows, first, more, counts, asked, near)
 
 
 def _first_hits(tables: Tables, asked: CTE, cap: ColumnElement[Any] | None, name: str) -> CTE:
+    """The memories that hold each word: their numbers and places, how many were read, and up to which number.
+
+    As two arrays for a word, since a row for each hit is what most of the time would go into.
+    """
     # OFFSET keeps this a scan of the index for each word; joined freely, the planner may compute terms of all rows. The
     # terms bear the mark of the namespace: with another index for it as well, all its memories would be read each time.
-    found = _holding(tables, "m", asked.c.terms).limit(cap).offset(number(0)).lateral("found")
+    found = (
+        _holding(tables, "m", asked.c.terms).limit(cap).offset(number(0)).correlate(asked).lateral("found")
+    )
+    of_word = select(
+        func.array_agg(found.c.seq).label("seqs"),
+        func.array_agg(found.c.place).label("places"),
+        func.count().label("read"),
+        func.max(found.c.seq).label("reached"),
+    ).lateral("of_word")
     return (
-        select(asked.c.g, found.c.seq, found.c.place)
-        .select_from(asked.join(found, true()))
+        select(asked.c.g, *of_word.c)
+        .select_from(asked.join(of_word, true()))
+        .where(of_word.c.read > number(0))
         .cte(name)
         .prefix_with("MATERIALIZED")
-    )
-
-
-def _counted(first: CTE, name: str) -> CTE:
-    """How many memories that hold a word were read, and up to which number."""
-    return (
-        select(first.c.g, func.count().label("read"), func.max(first.c.seq).label("reached"))
-        .group_by(first.c.g)
-        .cte(name)
     )
 
 
