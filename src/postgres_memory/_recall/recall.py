@@ -110,7 +110,7 @@ async def recall(
         rows, plan = await _by_words(context, text, parameters, chosen, shape, exact=exact)
     if explain:
         plan += await _pending(context, chosen)
-    hits = await _seen(context, [_hit(row, explain=explain) for row in rows])
+    hits = await _seen(context, _hits(rows, explain=explain))
     if reranker is not None:
         hits = await rerank(text, hits, reranker)
         hits = [hit for hit in hits if least is None or hit.score >= least]
@@ -329,11 +329,16 @@ def _question(context: Context, text: str, ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def _hit(row: Record, *, explain: bool) -> Hit:
+def _hits(rows: list[Record], *, explain: bool) -> list[Hit]:
     from .._sql.records import record_from_row
     from .._sql.scoring import PARTS
     from ..embedding.fields import name_of_field
 
-    parts = {name: part for name in PARTS if (part := row.get(f"part_{name}"))} if explain else {}
-    field = row.get("field")
-    return Hit(record_from_row(row), row["score"], parts, None if field is None else name_of_field(field))
+    hits = []
+    for row in rows:
+        parts = {name: part for name in PARTS if (part := row.get(f"part_{name}"))} if explain else {}
+        field = row.get("field")
+        hits.append(
+            Hit(record_from_row(row), row["score"], parts, None if field is None else name_of_field(field))
+        )
+    return hits
