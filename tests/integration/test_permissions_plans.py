@@ -72,3 +72,29 @@ async def test_words_are_looked_up_by_the_backend_and_read_by_the_principal(
     names = {statement.name: "of a principal" in statement.sql for statement, _ in ran}
     assert names["recall_lexical"] is False
     assert names["get_records"] is True
+
+
+@pytest.mark.parametrize("verb", ["store", "add"])
+async def test_the_plan_of_a_new_memory_is_kept(
+    database: Database, memory: PostgresMemory, ran: Ran, verb: str
+) -> None:
+    """Under policies planning takes longer than inserting: it is done anew for five calls, as PostgreSQL does it."""
+    await fill(memory)
+    seen = memory.as_principal("alice")
+    ran.clear()
+    await (seen.store if verb == "store" else seen.add)("the kettle sings", metadata={"a": 1})
+    statement, arguments = next(one for one in ran if one[0].name == "add_memory")
+    place = statement.parameters.index("id")
+    connection = await asyncpg.connect(database.direct_dsn)
+    await connection.execute("ANALYZE memory.memories")
+    async with connection.transaction():
+        await as_principal(connection, "alice")
+        prepared = await connection.prepare(statement.sql)
+        for number in range(7):
+            given = list(arguments)
+            given[place] = f"new {number}"
+            await prepared.fetch(*given)
+        query = "SELECT generic_plans FROM pg_prepared_statements WHERE name = $1"
+        kept = await connection.fetchval(query, prepared.get_name())
+    await connection.close()
+    assert kept == 2, kept

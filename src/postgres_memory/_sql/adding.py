@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     CTE,
+    BigInteger,
     ColumnElement,
     Double,
     Insert,
@@ -15,9 +16,11 @@ from sqlalchemy import (
     Text,
     and_,
     case,
+    cast,
     column,
     func,
     literal_column,
+    null,
     select,
     true,
 )
@@ -62,6 +65,9 @@ GIVEN = {
 #: What the statement returns of the row, beside the missing targets.
 SET_BY_THE_SERVER = ("created_at", "updated_at", "expires_at", "version")
 
+#: The place of what is in no thread.
+_NOWHERE = cast(null(), BigInteger)
+
 #: What stays as it was when adding meets an existing id and updates it.
 _KEPT = {"namespace", "id", "created_at", "content_key", "status"}
 
@@ -75,14 +81,17 @@ class Beside:
     fields: bool = False
 
 
-def add_memory(tables: Tables, on_conflict: str, beside: Beside, with_token: bool) -> Select[Any]:
+def add_memory(
+    tables: Tables, on_conflict: str, beside: Beside, with_token: bool, in_thread: bool = True
+) -> Select[Any]:
     """Insert one memory, in one statement, with what is to stand ``beside`` it.
 
     ``on_conflict`` is ``nothing`` (whatever the conflict, nothing is written), ``update`` (by id), or ``alone``: as
-    nothing, and `add_beside` writes the rest. Returns one row: the ``missing`` targets of relations (if there are any,
-    nothing was written), and what the server set, null where nothing was written.
+    nothing, and `add_beside` writes the rest. What is in no thread need not be said to be ``in_thread``. Returns one
+    row: the ``missing`` targets of relations (if there are any, nothing was written), and what the server set, null
+    where nothing was written.
     """
-    parts = parts_of_adding(tables, on_conflict, beside)
+    parts = parts_of_adding(tables, on_conflict, beside, in_thread=in_thread)
     one = select(literal_column("1").label("one")).subquery("one")
     ctes = (*parts.beside, marked(tables, parts.stored)) if with_token else parts.beside
     return (
@@ -102,11 +111,16 @@ class PartsOfAdding:
 
 
 def parts_of_adding(
-    tables: Tables, on_conflict: str, beside: Beside, replaced: CTE | None = None
+    tables: Tables,
+    on_conflict: str,
+    beside: Beside,
+    replaced: CTE | None = None,
+    *,
+    in_thread: bool = True,
 ) -> PartsOfAdding:
     """Return the parts of a statement that adds a memory, in place of ``replaced`` if that is one that is active."""
     missing = _missing_targets(tables) if beside.relations else None
-    stored = _stored(tables, on_conflict, missing, replaced)
+    stored = _stored(tables, on_conflict, missing, replaced, in_thread)
     ctes = () if on_conflict == "alone" else _beside(tables, stored, on_conflict, beside)
     return PartsOfAdding(stored, _missing_array(missing), ctes)
 
@@ -142,7 +156,9 @@ def add_beside(tables: Tables, beside: Beside) -> Select[Any]:
     return select(func.count()).select_from(stored).add_cte(*ctes)
 
 
-def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE | None) -> CTE:
+def _stored(
+    tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE | None, in_thread: bool
+) -> CTE:
     memories = tables.memories
     now = func.statement_timestamp()
     values: dict[str, ColumnElement[Any]] = {name: parameter(name) for name, parameter in GIVEN.items()}
@@ -154,7 +170,7 @@ def _stored(tables: Tables, on_conflict: str, missing: CTE | None, replaced: CTE
     values["content_key"] = case((boolean_parameter("dedupe"), own_key))
     values["created_at"] = func.coalesce(time_parameter("created_at"), now)
     values["updated_at"] = now
-    values["place"] = next_place(tables, text_parameter("thread_id"))
+    values["place"] = next_place(tables, text_parameter("thread_id")) if in_thread else _NOWHERE
     values["language"] = language_of_namespace(tables)
     if replaced is not None:
         values["supersedes"] = replaced.c.id

@@ -303,7 +303,8 @@ async def _insert(context: Context, addition: Addition, prepared: Prepared) -> R
     row: Record | Written | None
     try:
         if context.principal is not None:
-            row = await context.retried(lambda inside: _insert_apart(inside, prepared))
+            given, beside = prepared.parameters, prepared.beside
+            row = await context.retried(lambda inside: insert_apart(inside, given, beside))
         elif addition.on_conflict == "update":
             row = await unless_held(context, lambda at: _insert_whole(at, addition, prepared))
         else:
@@ -330,13 +331,16 @@ async def _insert_whole(context: Context, addition: Addition, prepared: Prepared
     return rows if isinstance(rows, Written) else rows[0]
 
 
-async def _insert_apart(inside: Context, prepared: Prepared) -> Record:
+async def insert_apart(inside: Context, parameters: dict[str, Any], beside: Beside) -> Record:
     """Insert as a principal: two statements, in a transaction, which leaves the token."""
     from .._sql.adding import add_beside, add_memory
 
-    (row,) = await inside.fetch(add_memory, prepared.parameters, "alone", prepared.beside, False)
+    # The server keeps the plan of a statement that does not look for a thread; of one that might, under policies, it
+    # thinks too badly, and plans it anew each time.
+    in_thread = parameters["thread_id"] is not None
+    (row,) = await inside.fetch(add_memory, parameters, "alone", beside, False, in_thread)
     if row["version"] is not None:
-        await inside.fetch(add_beside, prepared.parameters, prepared.beside)
+        await inside.fetch(add_beside, parameters, beside)
     return row
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 #: Texts of so many characters together are counted on a thread, so that the event loop goes on.
 _LONG = 50_000
 
-#: What a row of `store` says where one of `add` in the same statement says it.
-_DEFAULTS: dict[str, Any] = {
+#: What `store` says where `add` in the same statement says it.
+DEFAULTS: dict[str, Any] = {
     "memory_type": "persistent",
     "status": "active",
     "importance": 0.5,
@@ -113,7 +113,7 @@ def _parameters(
     said = [row.parameters for row in rows]
     parameters: dict[str, Any] = {name: [each[name] for each in said] for name in SAID.keys() - {"counts"}}
     if whole:
-        parameters |= {name: [each.get(name, _DEFAULTS[name]) for each in said] for name in SAID_WHOLE}
+        parameters |= {name: [each.get(name, DEFAULTS[name]) for each in said] for name in SAID_WHOLE}
         parameters |= {name: [_array(texts) for texts in parameters[name]] for name in LISTS}
     return parameters | {"namespace": context.namespace, "counts": list(map(str, counts))}
 

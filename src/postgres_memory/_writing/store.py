@@ -13,7 +13,7 @@ from ..errors import DatabaseError
 from ..ids import new_id
 from .coalescing import together
 from .embedding import embedded
-from .rows import Row
+from .rows import DEFAULTS, Row
 from .thread import thread_of
 
 _UNIQUE_VIOLATION = "23505"
@@ -23,15 +23,6 @@ _KEY = "memories_pkey"
 
 async def store(context: Context, content: str, metadata: dict[str, Any] | None) -> None:
     """Validate, embed, insert."""
-    if context.principal is not None:
-        # Several statements, as `add` has them.
-        from .adding import add, addition_of, prepare
-
-        addition = addition_of(
-            context, content, {} if metadata is None else {"metadata": metadata}, verb="store"
-        )
-        await add(context, addition, await prepare(context, addition))
-        return
     text = check_content(content, max_bytes=context.limits.content_bytes)
     parameters = {
         "namespace": context.namespace,
@@ -40,7 +31,28 @@ async def store(context: Context, content: str, metadata: dict[str, Any] | None)
         "metadata": encode_metadata(metadata),
         "thread_id": thread_of(context, metadata),
     }
-    await together(context, Row(parameters, partial(_alone, parameters, metadata)))
+    if context.principal is None:
+        await together(context, Row(parameters, partial(_alone, parameters, metadata)))
+    else:
+        await _as_principal(context, parameters, metadata)
+
+
+async def _as_principal(
+    context: Context, parameters: dict[str, Any], metadata: dict[str, Any] | None
+) -> None:
+    """Insert a memory of the principal's own: several statements, as `add` has them.
+
+    If it is there already, an attempt stored it whose answer was lost: its id is of our making.
+    """
+    from .._sql.adding import Beside
+    from .adding import insert_apart
+
+    text = parameters["content"]
+    vectors = await embedded(context, text, metadata)
+    given = DEFAULTS | parameters | vectors
+    given |= {"owner": context.owner, "dedupe": False, "counts": str(await counts_of(text))}
+    beside = Beside(content=vectors["vector"] is not None, fields=vectors["fields"] is not None)
+    await context.retried(lambda inside: insert_apart(inside, given, beside))
 
 
 async def _alone(parameters: dict[str, Any], metadata: dict[str, Any] | None, context: Context) -> None:
