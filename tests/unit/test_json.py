@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from postgres_memory._json import MAX_METADATA_BYTES, decode_metadata, encode_metadata
+from postgres_memory._json import MAX_METADATA_BYTES, decode_metadata, encode_metadata, encode_plain
 from postgres_memory.errors import InvalidInputError, InvalidTypeError, InvalidValueError
 from tests.json_values import KEPT, REFUSED, json_metadata, json_values, nested, own_loop, same_json
 
@@ -60,6 +61,38 @@ def test_both_ways_of_writing_agree(value: Any) -> None:
         pass
 
     assert encode_metadata({"a": value}) == encode_metadata(Other(a=value))
+
+
+@given(st.lists(json_metadata, min_size=1, max_size=5))
+def test_many_are_written_as_each_by_itself(values: list[dict[str, Any]]) -> None:
+    together = encode_plain(values)
+    assert together in (None, [encode_metadata(value).encode() for value in values])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({"a": 10**4300}, id="digits"),
+        pytest.param({"a": "x" * MAX_METADATA_BYTES}, id="size"),
+        pytest.param({"a": 1e16}, id="exponent"),
+        pytest.param({"a": "\0"}, id="NUL"),
+        pytest.param({"a": ["b", "\0", "c"]}, id="NUL between"),
+        pytest.param({"a": "\\u0000"}, id="letters of a NUL"),
+        pytest.param({"a": "\ud800"}, id="surrogate"),
+        pytest.param({1: "a"}, id="key"),
+        pytest.param({"a": (1,)}, id="tuple"),
+        pytest.param([], id="list"),
+    ],
+)
+def test_what_is_not_plain_is_left_to_be_looked_at_by_itself(value: Any) -> None:
+    plain = {"a": 10**4299, "b": ["é", None, True, 1.5, {"c": "x" * 5000}]}
+    assert encode_plain([plain, {}]) == [encode_metadata(plain).encode(), b"{}"]
+    set_to = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        assert encode_plain([plain, value, {}]) is None
+    finally:
+        sys.set_int_max_str_digits(set_to)
 
 
 def test_no_float_is_written_as_an_integer() -> None:

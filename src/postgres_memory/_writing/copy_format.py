@@ -51,9 +51,8 @@ def json(value: str) -> bytes:
     return _int32(len(data) + 1) + b"\x01" + data
 
 
-def content_and_metadata(content: str, metadata: str) -> bytes:
+def content_and_metadata(data: bytes, document: bytes) -> bytes:
     """Return `text` and `json` fields, one behind the other, in half the time of the two calls."""
-    data, document = content.encode(), metadata.encode()
     return b"%b%b%b%b" % (_int32(len(data)), data, _jsonb_head(len(document) + 1, 1), document)
 
 
