@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SourceFailure,
         SourceResult,
     )
+    from .change_records import Change, ChangeKind
     from .conversation import ConversationMemory
     from .doctor_records import (
         DayCount,
@@ -59,6 +60,8 @@ __all__ = [
     "BulkFailure",
     "BulkResult",
     "CachedEmbedder",
+    "Change",
+    "ChangeKind",
     "Contradiction",
     "ConversationMemory",
     "DayCount",
@@ -123,6 +126,8 @@ _HOMES = {
     "BulkFailure": "bulk_records",
     "BulkResult": "bulk_records",
     "CachedEmbedder": "embedding.caching",
+    "Change": "change_records",
+    "ChangeKind": "change_records",
     "Contradiction": "graph_records",
     "ConversationMemory": "conversation",
     "DayCount": "doctor_records",

@@ -9,20 +9,20 @@ from collections.abc import (
     Callable,
     Collection,
     Hashable,
-    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._driver_errors import harmless
 from ._principal import RESTORING, TRUSTED
 from ._retrying import passes, passes_or_is_late, persistent, unknown
+from ._sql.feed import FEED_IS_ON
 from ._sql.policies import PRINCIPAL, SYSTEM
-from ._tokens import changed_by
+from ._tokens import Written, changed_by
 from ._transactions import LocalSettings, Scope
 from .embedding.fields import USUAL, EmbeddedFields
 from .errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError, UsageError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ._pooling import Connection
     from ._principal import Principal
     from ._sql.compile import Catalog, Statement, StatementBuilder
+    from ._validation import Limits
     from ._writing.coalescing import Coalescer
     from .embedding.spaces import SpaceEmbedder
     from .ranking import Ranking
@@ -47,28 +48,6 @@ TOKENS_AT_ONCE = 1_000
 _logger = logging.getLogger(__name__)
 
 
-class Limits(NamedTuple):
-    """Sizes above which input is refused."""
-
-    content_bytes: int
-
-
-class Written(NamedTuple):
-    """A write that had happened, though its answer was lost; ``changed`` says how many rows it changed."""
-
-    changed: int
-
-
-@contextmanager
-def after_writing(happened: bool = True) -> Iterator[None]:
-    """Have the errors of the body say that something was written before, outside of it."""
-    try:
-        yield
-    except DatabaseError as error:
-        error.nothing_written = error.nothing_written and not happened
-        raise
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Context:
     """The surroundings of one call.
@@ -78,7 +57,8 @@ class Context:
     ``toucher`` counts accesses, where they are counted; ``coalescer`` has writes go together. ``thread_field`` and
     ``subject_field`` are keys of metadata. ``embedder`` embeds the ``fields`` of memories beside the hash embedding;
     with ``embed_in_transactions`` also in the caller's, which waits for it. ``principal`` is who is asking, None for
-    the trusted backend; ``acting`` says that the transaction of ``connection`` is bound to it already.
+    the trusted backend; ``acting`` says that the transaction of ``connection`` is bound to it already. A transaction is
+    ``quiet`` if the namespace had no change feed when it began.
     """
 
     database: Database[Catalog]
@@ -100,6 +80,7 @@ class Context:
     from_replica: bool = False
     principal: Principal | None = None
     acting: bool = False
+    quiet: bool = False
 
     @property
     def owner(self) -> str:
@@ -148,9 +129,31 @@ class Context:
                 return await self.retried(
                     lambda inside: inside._run(statement, parameters), writes=statement.writes
                 )
-        else:
-            statement = catalog.statement(builder, *shape)
-        return await self._run(statement, parameters, repeatable=repeatable)
+            return await self._run(statement, parameters, repeatable=repeatable)
+        return await self._unless_fed(
+            catalog, builder, shape, lambda statement: self._run(statement, parameters, repeatable=repeatable)
+        )
+
+    async def _unless_fed(
+        self,
+        catalog: Catalog,
+        builder: StatementBuilder,
+        shape: tuple[Hashable, ...],
+        run: Callable[[Statement], Awaitable[ResultT]],
+    ) -> ResultT:
+        """Run the statement that writes no events, and where that is refused, or would end a transaction, the other."""
+        if self.connection is None and self.namespace not in self.database.fed:
+            try:
+                return await run(catalog.quiet_statement(builder, *shape))
+            except DatabaseError as error:
+                self._learn_of_feed(error)
+        return await run(catalog.statement(builder, *shape))
+
+    def _learn_of_feed(self, error: DatabaseError) -> None:
+        """Note that the namespace has a change feed, if that is what ``error`` says; else raise it."""
+        if error.sqlstate != FEED_IS_ON:
+            raise error
+        self.database.fed.add(self.namespace)
 
     async def _run(
         self, statement: Statement, parameters: Mapping[str, Any], *, repeatable: bool = False
@@ -208,8 +211,11 @@ class Context:
         """
         if self.connection is not None or self.scope is not None or self.principal is not None:
             return await self.fetch(builder, {**parameters, "token": None}, *shape)
-        catalog = await self.database.opened()
-        statement = catalog.statement(builder, *shape)
+        return await self._unless_fed(
+            await self.database.opened(), builder, shape, lambda statement: self._once(statement, parameters)
+        )
+
+    async def _once(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Record] | Written:
         token = self.database.tokens.new()
         lost: DatabaseError | None = None
 
@@ -312,26 +318,39 @@ class Context:
         if self.toucher is not None and ids:
             await self.toucher.touch(ids, in_transaction=self.connection is not None)
 
-    async def retried(self, work: Callable[[Context], Awaitable[ResultT]], *, writes: bool = True) -> ResultT:
+    async def retried(
+        self, work: Callable[[Context], Awaitable[ResultT]], *, writes: bool = True, quiet: bool = False
+    ) -> ResultT:
         """Return what ``work`` returns inside a `transaction`, which runs again where what ended it passes.
 
-        Inside a transaction of the caller's, which is over then, it runs once.
+        Inside a transaction of the caller's, which is over then, it runs once. With ``quiet``, a transaction of our own
+        is so where there is no change feed.
         """
 
         async def run() -> ResultT:
-            async with self.transaction(writes=writes) as inside:
+            async with self.transaction(writes=writes, quiet=quiet) as inside:
                 return await work(inside)
 
+        own = self.connection is None and self.scope is None and self.principal is None
+        quiet = quiet and own and self.namespace not in self.database.fed
         if self.connection is not None or self.scope is not None:
             return await run()
-        result = await persistent(run, self.database.retry_for)
+        try:
+            result = await persistent(run, self.database.retry_for)
+        except DatabaseError as error:
+            self._learn_of_feed(error)
+            quiet = False
+            result = await persistent(run, self.database.retry_for)
         if writes:
             await self._tidy()
         return result
 
     @asynccontextmanager
-    async def transaction(self, *, writes: bool = True) -> AsyncIterator[Context]:
-        """Give this context inside a transaction of its own, or a savepoint of the one it is in."""
+    async def transaction(self, *, writes: bool = True, quiet: bool = False) -> AsyncIterator[Context]:
+        """Give this context inside a transaction of its own, or a savepoint of the one it is in.
+
+        With ``quiet``, it does not begin where there is a change feed.
+        """
         if self.scope is not None:
             async with self.scope.entered(), replace(self, scope=None).transaction(writes=writes) as inside:
                 yield inside
@@ -341,10 +360,13 @@ class Context:
                 yield inside
             return
         lent = self.database.transaction(
-            self.connection, self.level, namespace=self.namespace if writes else None
+            self.connection,
+            self.level,
+            namespace=self.namespace if writes else None,
+            guard=(await self.database.opened()).guard(self.namespace) if quiet else None,
         )
         async with lent as connection:
-            yield replace(self, connection=connection, level=self.level + 1)
+            yield replace(self, connection=connection, level=self.level + 1, quiet=quiet)
 
     @asynccontextmanager
     async def _bound(self, principal: Principal, *, writes: bool) -> AsyncIterator[Context]:

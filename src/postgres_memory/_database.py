@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import asyncpg
 
 from ._driver_errors import DRIVER_ERRORS, certified, harmless, translate, translated, unreadable
-from ._pooling import Lending, PoolCounts, PoolOptions, in_time, stop, unless_lost
+from ._pooling import Lending, PoolCounts, PoolOptions, in_time, pieces, stop, unless_lost
 from ._retrying import passes_or_is_late, persistent, unknown
 from ._route import connect, create_pool, is_direct
 from ._telemetry import SYSTEM, pool_name, watch
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from ._pooling import Connection, Pool
     from ._replica import Replica
     from ._sql.compile import Statement
-
-#: How much of a COPY is handed to the driver at a time.
-_PIECE = 1 << 18
 
 _UNTIL_TIDY = 500
 
@@ -103,6 +100,10 @@ class Database(Generic[OpenedT]):
         self._closed = False
         self._untidy = 0
         self.tokens = Tokens()
+        #: The namespaces that were found to have a change feed.
+        self.fed: set[str] = set()
+        #: What is called when it is being closed.
+        self.on_closing: set[Callable[[], object]] = set()
         #: What telemetry is told of it; more, once it was opened.
         self.described = SYSTEM
         #: Where reads may go that say so, and what is told of each write.
@@ -170,6 +171,8 @@ class Database(Generic[OpenedT]):
         """Close what was made here, after the calls that hold a connection. Idempotent."""
         opening = self._bind()
         self._closed = True
+        for tell in tuple(self.on_closing):
+            tell()
         async with opening:  # what is being opened, or closed by another task, comes first
             lending, self._lending, self._opened = self._lending, None, None
             try:
@@ -233,7 +236,7 @@ class Database(Generic[OpenedT]):
         async def copying() -> None:
             with translated():
                 await connection.copy_to_table(
-                    name, schema_name=schema, columns=list(columns), source=_pieces(data), format="binary"
+                    name, schema_name=schema, columns=list(columns), source=pieces(data), format="binary"
                 )
 
         await unless_lost(connection, copying)
@@ -272,14 +275,16 @@ class Database(Generic[OpenedT]):
         return Lending(pool, borrowed=borrowed, acquire_timeout=self._options.acquire_timeout, name=name)
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[Connection]:
+    async def apart(self, *, for_good: bool = False) -> AsyncIterator[Connection]:
         """Lend a connection for long work in a session of its own: a new one, or one of a borrowed pool.
 
-        Raises ConfigurationError where it leads to a pooler, which gives no session to a single client.
+        Raises ConfigurationError if that leads to a pooler, or would keep one of a borrowed pool ``for_good``.
         """
         await self.opened()
         lending, direct = self._lent_from(), self._find_direct_dsn()
         borrows = lending.borrowed and direct is None
+        if borrows and for_good:
+            raise ConfigurationError("a borrowed pool has no connection to spare; give migration_dsn=")
         async with lending.lent("long work") if borrows else self._single(direct) as connection:
             with translated():
                 if not await is_direct(connection):
@@ -319,6 +324,7 @@ class Database(Generic[OpenedT]):
         namespace: str | None = None,
         settings: LocalSettings | None = None,
         left: list[str] | None = None,
+        guard: str | None = None,
     ) -> AsyncIterator[Connection]:
         """Run the body in a transaction on a connection of the pool, or on the caller's ``connection``.
 
@@ -326,7 +332,7 @@ class Database(Generic[OpenedT]):
         pass as they are. ``settings`` hold for the body, and take no round trip more where it is a transaction. On a
         connection of the pool a transaction that writes says the ``namespace`` it writes in: if the answer to its
         COMMIT is lost, it is found out whether it committed, and OutcomeUnknownError raised only where no server
-        answers in time. The token by which that is found out is noted in ``left``.
+        answers in time. The token by which that is found out is noted in ``left``. Where ``guard`` fails, none begins.
         """
         opened = await self.opened()
         if connection is not None:
@@ -345,6 +351,7 @@ class Database(Generic[OpenedT]):
         if settings is not None:  # they may take the right to leave a token
             commit = f"SET LOCAL ROLE NONE; {commit}"
         lending, begin = self._lent_from(), beginning("BEGIN", settings)
+        begin = begin if guard is None else f"{begin}; {guard}"
         with harmless():
             own = await persistent(lambda: self._begun(lending, begin), self.retry_for)
         try:
@@ -389,8 +396,3 @@ class Database(Generic[OpenedT]):
         except DatabaseError as error:
             raise unknown(lost) from error
         return changed_by(row)
-
-
-async def _pieces(data: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(data), _PIECE):
-        yield data[start : start + _PIECE]

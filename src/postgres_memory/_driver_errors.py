@@ -101,3 +101,13 @@ def _of_the_connection(error: Exception) -> DatabaseError:
     if isinstance(error, ValueError):
         return DatabaseError(text)
     return DatabaseUnavailableError(text, nothing_written=isinstance(error, ConnectionRefusedError))
+
+
+@contextmanager
+def after_writing(happened: bool = True) -> Iterator[None]:
+    """Have the errors of the body say that something was written before, outside of it."""
+    try:
+        yield
+    except DatabaseError as error:
+        error.nothing_written = error.nothing_written and not happened
+        raise

@@ -35,6 +35,9 @@ _MOST_NAMED = 10
 #: Seconds for which a connection that nobody takes is kept from the pool, and uses after which it goes there anyway.
 _UNUSED, _USES = 1.0, 1_000
 
+#: How much of a COPY is handed to the driver at a time.
+_PIECE = 1 << 18
+
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
@@ -336,3 +339,9 @@ class Lending:
         return PoolCounts(
             pool.get_size(), pool.get_size() - pool.get_idle_size() - aside, pool.get_max_size()
         )
+
+
+async def pieces(data: bytes) -> AsyncIterator[bytes]:
+    """Yield what a COPY loads, some of it at a time."""
+    for start in range(0, len(data), _PIECE):
+        yield data[start : start + _PIECE]

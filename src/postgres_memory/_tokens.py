@@ -7,7 +7,7 @@ differ by any amount, and jump.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ._driver_errors import translated
 from .errors import OutcomeUnknownError
@@ -55,3 +55,9 @@ def changed_by(row: Record) -> int | None:
         )
     changed: int = row["changed"]
     return None if changed < 0 else changed
+
+
+class Written(NamedTuple):
+    """A write that had happened, though its answer was lost; ``changed`` says how many rows it changed."""
+
+    changed: int

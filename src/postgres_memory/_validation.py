@@ -7,7 +7,7 @@ name the argument, the kind of the value and the rule; never the value.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from postgres_memory.errors import InvalidTypeError, InvalidValueError
 
@@ -153,3 +153,9 @@ def kind_of(value: Any) -> str:
         return "None"
     kind = type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Limits(NamedTuple):
+    """Sizes above which input is refused."""
+
+    content_bytes: int

@@ -53,6 +53,7 @@ class Erased:
     spaces: int = 0
     write_tokens: int = 0
     access_lists: int = 0
+    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

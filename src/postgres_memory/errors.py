@@ -14,6 +14,8 @@
     ├── ConflictError               the change meets something that is already there; nothing was written
     │   ├── VersionConflictError    … a newer version of the memory
     │   └── IdempotencyConflictError  … the same idempotency key with another payload
+    ├── ChangesOffError             the namespace has no change feed
+    ├── ChangesLostError            changes behind the cursor are not there any more
     ├── EmbedderError               the embedder failed; what is embedded later waits
     │   └── InvalidEmbeddingError   … or returned what cannot be stored; nothing was written
     ├── SpaceError                  an embedding space is not there, or not in the status it must be in
@@ -126,6 +128,29 @@ class IdempotencyConflictError(ConflictError):
             "this idempotency key was used with another payload; use a new key", namespace=namespace, id=id
         )
         self.key = key
+
+
+class ChangesOffError(PostgresMemoryError):
+    """The ``namespace`` has no change feed; `enable_changes` turns it on."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"namespace {namespace!r} has no change feed; enable_changes() turns it on")
+        self.namespace = namespace
+
+
+class ChangesLostError(PostgresMemoryError):
+    """Changes behind the cursor ``since`` are not there any more, so that a reader would miss some.
+
+    They were pruned, or the feed was turned off meanwhile, or the database is an older one than the cursor is of.
+    """
+
+    def __init__(self, namespace: str, since: str) -> None:
+        super().__init__(
+            f"changes of namespace {namespace!r} behind this cursor are not there any more (pruned, or the feed was "
+            "turned off, or the database is an older copy): begin again with changes(), and read everything anew"
+        )
+        self.namespace = namespace
+        self.since = since
 
 
 class EmbedderError(PostgresMemoryError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from ._access import AccessTracking, Toucher
 from ._connecting import RETRY_FOR, connect
-from ._context import Context, Limits
+from ._context import Context
 from ._pooling import PoolOptions
 from ._principal import Principal, check_principal
 from ._sql.policies import PRINCIPAL_ROLE
@@ -20,6 +20,7 @@ from ._telemetry import observed, observed_block, observed_verbs
 from ._transactions import Scope
 from ._validation import (
     MAX_CONTENT_BYTES,
+    Limits,
     check_content_limit,
     check_duration,
     check_namespace,
@@ -33,6 +34,7 @@ from .embedding.fields import check_fields
 from .embedding.spaces import space_embedder
 from .errors import DatabaseTimeoutError, InvalidValueError, UsageError
 from .verbs.bulk_verbs import BulkVerbs
+from .verbs.change_verbs import ChangeVerbs
 from .verbs.lifecycle_verbs import LifecycleVerbs
 from .verbs.listing_verbs import ListingVerbs
 from .verbs.operation_verbs import OperationVerbs
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from .ranking import Preset, Ranking
     from .sync import SyncPostgresMemory
 
-
 #: The tasks that are inside a block of `transaction`, one for each block.
 Blocks = list["asyncio.Task[Any] | None"]
 
@@ -69,6 +70,7 @@ class Verbs(
     BulkVerbs,
     SpaceVerbs,
     OperationVerbs,
+    ChangeVerbs,
 ):
     """All verbs, on whatever context the subclass gives them."""
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ._connecting import connect
-from ._context import Context, Limits
+from ._context import Context
 from ._json import decode_metadata, encode_metadata
 from ._pooling import PoolOptions
 from ._principal import Principal, check_principal
 from ._sql.policies import PRINCIPAL_ROLE
 from ._telemetry import observed_verbs
-from ._validation import MAX_CONTENT_BYTES, check_key, check_limit, check_namespace, kind_of
+from ._validation import MAX_CONTENT_BYTES, Limits, check_key, check_limit, check_namespace, kind_of
 from .errors import InvalidTypeError
 from .ids import new_id
 

@@ -20,6 +20,7 @@ from ._writing.adding import Dedupe, OnConflict
 from ._writing.purge import Purged
 from ._writing.update import MetadataMode
 from .bulk_records import BulkResult, Erased, ExportResult, ImportResult, SourceFailure, SourceResult
+from .change_records import Change
 from .doctor_records import Diagnosis, Stats
 from .embedding.accepting import AnyEmbedder
 from .embedding.protocol import Distance
@@ -249,6 +250,14 @@ class _OperationVerbs:
         progress: Callable[[Erased], object] | None = None,
     ) -> Erased: ...
 
+class _ChangeVerbs:
+    def changes(
+        self, since: str | None = None, *, follow: bool = True, poll_interval: float = 1.0
+    ) -> Iterator[Change]: ...
+    def enable_changes(self, *, notify: bool = True) -> str: ...
+    def disable_changes(self) -> bool: ...
+    def prune_changes(self, older_than: timedelta, *, batch_size: int = 1000) -> int: ...
+
 class _Verbs(
     _ProtocolVerbs,
     _RecallVerbs,
@@ -259,6 +268,7 @@ class _Verbs(
     _BulkVerbs,
     _SpaceVerbs,
     _OperationVerbs,
+    _ChangeVerbs,
 ):
     @property
     def namespace(self) -> str: ...

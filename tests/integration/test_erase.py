@@ -50,6 +50,7 @@ async def furnish(database: Database, namespace: str) -> PostgresMemory:
     memory = PostgresMemory(
         database.dsn, namespace=namespace, embedder=embed, space="lengths", access_tracking="inline"
     )
+    await memory.enable_changes()
     for owner in ("ana", "ben"):
         other = {"ana": "ben", "ben": "ana"}[owner]
         permissions = MemoryPermissions(owner, readers=(other, "cid"), writers=(other,))
@@ -90,6 +91,7 @@ async def test_nothing_of_a_namespace_is_left(
     assert erased.idempotency_keys == 2
     assert (erased.settings, erased.spaces) == (1, 1)
     assert erased.known_words == before["known_words"]
+    assert erased.changes == before["changes"]
     assert len(seen) > 6
     assert seen[-1] == erased
     assert await memory.erase("one") == Erased()

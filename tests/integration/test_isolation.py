@@ -162,7 +162,7 @@ async def test_a_role_that_is_not_there(database: Database) -> None:
             await memory.as_principal("alice").count()
 
 
-OTHERS = ("embedding_spaces", "namespace_settings", "known_words", "write_tokens")
+OTHERS = ("embedding_spaces", "namespace_settings", "known_words", "write_tokens", "changes")
 
 
 async def test_a_backend_that_may_not_act_as_the_role(own_role: Database, name: str, server: Server) -> None:

@@ -50,6 +50,7 @@ CALLS: dict[str, tuple[Call, int]] = {
     # The numbers of the memories between the two ends, and a COPY for each of two tables: for a whole batch.
     "add_many": (lambda memory, n: memory.add_many([f"tea {n}", f"milk {n}"]), 5),
     "clear": (lambda memory, n: memory.clear(), 1),
+    "disable_changes": (lambda memory, n: memory.disable_changes(), 3),
 }
 #: These do as much as there is to do, in batches; `health`, `doctor` and `stats` ask one thing after the other.
 LONG = {
@@ -60,11 +61,13 @@ LONG = {
     "drop_metadata_index",
     "drop_space",
     "embed_pending",
+    "enable_changes",
     "erase",
     "export",
     "health",
     "import_",
     "import_from",
+    "prune_changes",
     "reembed",
     "refresh_words",
     "set_language",

@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,9 @@ def calls(
         "health": memory.health,
         "check_isolation": memory.check_isolation,
         "purge_expired": memory.purge_expired,
+        "enable_changes": memory.enable_changes,
+        "prune_changes": lambda: memory.prune_changes(timedelta(days=1)),
+        "disable_changes": memory.disable_changes,
         "erase": lambda: memory.erase(memory.namespace),
         "close": memory.close,
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from postgres_memory._sql.feed import refusing_function
 from postgres_memory._sql.functions import hash_counts_function, hash_embedding_function
 from postgres_memory._sql.names import quote
 from postgres_memory._sql.policies import (
@@ -130,6 +131,7 @@ def create_from_metadata(connection: SyncConnection, schema: str, extension_sche
         hash_embedding_function(schema, extension_schema),
         lexical_terms_function(schema),
         thread_place_function(schema),
+        refusing_function(schema),
     ):
         connection.exec_driver_sql(statement)
     tables(schema, extension_schema).metadata.create_all(connection)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._context import Context, Written
+from .._context import Context
 from .._json import encode_metadata
 from .._recall.reading import not_there
 from .._record_checks import check_enum, check_fraction, check_label, check_mapping
+from .._tokens import Written
 from .._validation import check_id
 from ..errors import DatabaseError, InvalidValueError, NotFoundError
 from ..graph_records import Relation

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .._context import Context, Written
+from .._context import Context
 from .._recall.reading import refuse_unwritable
 from .._record_checks import check_enum, check_label
+from .._tokens import Written
 from .._validation import check_id
 from ..records import MemoryRelationType
 

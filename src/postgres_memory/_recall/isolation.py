@@ -191,8 +191,8 @@ async def _prepare(trial: _Trial) -> dict[str, Any]:
     await owner.once(add_messages, key)
     await trusted.fetch(prepare_vector, key)
     await trusted.fetch(prepare_access, key)
-    key |= {"id": new_id(), "word": "word"}
-    for table in ("namespace_settings", "known_words", "write_tokens"):
+    key |= {"id": new_id(), "word": "word", "memory_id": first.record.id}
+    for table in ("namespace_settings", "known_words", "write_tokens", "changes"):
         await trusted.fetch(insert_row, key, table)
     ((seq,),) = await trusted.fetch(number_of, key | {"id": first.record.id})
     return {"hidden": first.record.id, "shared": second.record.id, "seq": seq}
@@ -206,7 +206,15 @@ async def _try_all(trial: _Trial, there: dict[str, Any]) -> None:
 
 async def _try_rows(trial: _Trial) -> None:
     """Read, overwrite and delete what is somebody else's, or the backend's."""
-    from .._sql.probing import OF_BACKEND, OF_NAMESPACE, PROBED, count_rows, delete_rows, overwrite_rows
+    from .._sql.probing import (
+        OF_BACKEND,
+        OF_NAMESPACE,
+        PROBED,
+        TOLD,
+        count_rows,
+        delete_rows,
+        overwrite_rows,
+    )
 
     owner, elsewhere = trial.as_(_OWNER), trial.as_(_OWNER, "another namespace")
     others = {
@@ -214,11 +222,11 @@ async def _try_rows(trial: _Trial) -> None:
         "nobody": trial.as_(""),
         "a principal of another namespace": elsewhere,
     }
-    for table in (*PROBED, *OF_NAMESPACE, *OF_BACKEND):
+    for table in (*PROBED, *OF_NAMESPACE, *OF_BACKEND, *TOLD):
         for name, who in others.items():
             if table not in OF_NAMESPACE or name != "a principal":
                 await trial.expect(who, "nothing", f"{name} read rows of {table}", count_rows, table)
-        seen = "nothing" if table in OF_BACKEND else "something"
+        seen = "nothing" if table in OF_BACKEND or table in TOLD else "something"
         await trial.expect(owner, seen, f"the owner read {table}", count_rows, table)
         stranger = others["a principal"]
         await trial.expect(stranger, "nothing", f"a principal wrote {table}", overwrite_rows, table)
@@ -252,7 +260,7 @@ async def _try_lists(trial: _Trial, there: dict[str, Any]) -> None:
 
 async def _try_inserts(trial: _Trial, there: dict[str, Any]) -> None:
     """Add something in the name of somebody else, to what is somebody else's, or to what is the backend's."""
-    from .._sql.probing import OF_BACKEND, OF_NAMESPACE, PROBED, insert_in_place_of, insert_row
+    from .._sql.probing import OF_BACKEND, OF_NAMESPACE, PROBED, TOLD, insert_in_place_of, insert_row
 
     hidden, shared = there["hidden"], there["shared"]
     row = {
@@ -269,6 +277,10 @@ async def _try_inserts(trial: _Trial, there: dict[str, Any]) -> None:
             problem = f"{name} added to {table} for somebody else"
             of_memory = {"id": hidden} if table == "memory_access" else {}
             await trial.expect(trial.as_(who), "refused", problem, insert_row, table, **row | of_memory)
+    elsewhere = trial.as_(_STRANGER, "another namespace")
+    for table in TOLD:
+        problem = f"a principal of another namespace added to {table}"
+        await trial.expect(elsewhere, "refused", problem, insert_row, table, **row)
     problem = "a writer related a memory to one that it may not read"
     ends = {"source_id": shared, "target_id": hidden}
     await trial.expect(trial.as_(_WRITER), "refused", problem, insert_row, "memory_relations", **row | ends)

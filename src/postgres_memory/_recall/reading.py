@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._context import Context, after_writing
+from .._context import Context
+from .._driver_errors import after_writing
 from .._validation import check_id
 from ..errors import InvalidTypeError, NotFoundError, NotPermittedError, PostgresMemoryError
 from ..records import MemoryRecord

@@ -25,7 +25,9 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.sql.dml import ReturningInsert
 
+from .changes import added_or_updated, guarded, of_memories, of_relations, told
 from .embedded_fields import embedded_fields, outdated_taken_away
 from .embeddings import embedded_again, embedded_new
 from .keys import content_key
@@ -81,6 +83,7 @@ class Beside:
     fields: bool = False
 
 
+@guarded
 def add_memory(
     tables: Tables, on_conflict: str, beside: Beside, with_token: bool, in_thread: bool = True
 ) -> Select[Any]:
@@ -93,7 +96,9 @@ def add_memory(
     """
     parts = parts_of_adding(tables, on_conflict, beside, in_thread=in_thread)
     one = select(literal_column("1").label("one")).subquery("one")
-    ctes = (*parts.beside, marked(tables, parts.stored)) if with_token else parts.beside
+    ctes = (*parts.beside, *told(tables, *parts.events))
+    if with_token:
+        ctes += (marked(tables, parts.stored),)
     return (
         select(parts.missing, *(parts.stored.c[name] for name in SET_BY_THE_SERVER))
         .select_from(one.outerjoin(parts.stored, true()))
@@ -103,11 +108,12 @@ def add_memory(
 
 @dataclass(frozen=True, slots=True)
 class PartsOfAdding:
-    """The new memory's row, as stored; the array of missing targets; and what is written beside the row."""
+    """The new memory's row, as stored; the array of missing targets; what is written beside the row; its events."""
 
     stored: CTE
     missing: ColumnElement[Any]
     beside: tuple[CTE, ...]
+    events: tuple[Select[Any], ...]
 
 
 def parts_of_adding(
@@ -122,7 +128,12 @@ def parts_of_adding(
     missing = _missing_targets(tables) if beside.relations else None
     stored = _stored(tables, on_conflict, missing, replaced, in_thread)
     ctes = () if on_conflict == "alone" else _beside(tables, stored, on_conflict, beside)
-    return PartsOfAdding(stored, _missing_array(missing), ctes)
+    events = (of_memories(stored, added_or_updated(stored)), *_events_of_relations(ctes))
+    return PartsOfAdding(stored, _missing_array(missing), ctes, events)
+
+
+def _events_of_relations(ctes: tuple[CTE, ...]) -> list[Select[Any]]:
+    return [of_relations(cte, "related") for cte in ctes if cte.name == "related"]
 
 
 def _beside(tables: Tables, stored: CTE, on_conflict: str, beside: Beside) -> tuple[CTE, ...]:
@@ -153,6 +164,9 @@ def add_beside(tables: Tables, beside: Beside) -> Select[Any]:
         .cte("stored")
     )
     ctes = _beside(tables, stored, "nothing", beside)
+    events = _events_of_relations(ctes)
+    if events:
+        ctes += told(tables, *events)
     return select(func.count()).select_from(stored).add_cte(*ctes)
 
 
@@ -252,7 +266,7 @@ def _missing_array(missing: CTE | None) -> ColumnElement[Any]:
     return ids.label("missing")
 
 
-def _related(tables: Tables, stored: CTE) -> Insert:
+def _related(tables: Tables, stored: CTE) -> ReturningInsert[Any]:
     relations, given = tables.memory_relations, given_relations()
     names = ["relation_type", "label", "target_id", "confidence", "metadata"]
     rows = select(stored.c.namespace, stored.c.id, *(given.c[name] for name in names)).select_from(
@@ -265,4 +279,4 @@ def _related(tables: Tables, stored: CTE) -> Insert:
     return statement.on_conflict_do_update(
         index_elements=[relations.c[name] for name in key],
         set_={name: statement.excluded[name] for name in ("confidence", "metadata")},
-    )
+    ).returning(*(relations.c[name] for name in key[1:]))

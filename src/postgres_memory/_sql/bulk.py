@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REGCLASS, aggregate_order_by, insert
 from sqlalchemy.types import TypeEngine
 
+from .changes import of_memories, of_relations, told
 from .embedded_fields import embedded_fields, outdated_taken_away
 from .embeddings import embedded_again
 from .locking import in_order
@@ -143,7 +144,7 @@ def update_rows(tables: Tables, fielded: bool = False) -> Select[Any]:
         .where(memories.c.namespace == namespace, memories.c.id == given.c.id)
         .values(values)
         .returning(
-            *(memories.c[name] for name in ("namespace", "id", "seq", "expires_at", "metadata")),
+            *(memories.c[name] for name in ("namespace", "id", "seq", "expires_at", "metadata", "version")),
             *(given.c[name] for name in ("counts", "embedding", "fields")),
         )
         .cte("updated")
@@ -160,6 +161,7 @@ def update_rows(tables: Tables, fielded: bool = False) -> Select[Any]:
         hashed,
         embedded_again(tables, updated, updated.c.embedding),
         outdated_taken_away(tables, updated, fields, with_given=fielded),
+        *told(tables, of_memories(updated, "updated")),
     )
     return statement.add_cte(embedded_fields(tables, updated, fields)) if fielded else statement
 
@@ -193,14 +195,19 @@ def _given_edges() -> TableValuedAlias:
     )
 
 
-def insert_relations(tables: Tables) -> UpdateBase:
+def insert_relations(tables: Tables) -> Select[Any]:
     """Insert relations given as JSON, over those there are."""
     relations, given = tables.memory_relations, _given_edges()
     names = ["source_id", "relation_type", "label", "target_id", "confidence", "metadata"]
     rows = select(text_parameter("namespace"), *(given.c[name] for name in names))
     statement = insert(relations).from_select(["namespace", *names], rows, include_defaults=False)
     key = ("namespace", "source_id", "relation_type", "label", "target_id")
-    return statement.on_conflict_do_update(
-        index_elements=[relations.c[name] for name in key],
-        set_={name: statement.excluded[name] for name in ("confidence", "metadata")},
+    stored = (
+        statement.on_conflict_do_update(
+            index_elements=[relations.c[name] for name in key],
+            set_={name: statement.excluded[name] for name in ("confidence", "metadata")},
+        )
+        .returning(*(relations.c[name] for name in key[1:]))
+        .cte("stored")
     )
+    return select(func.count()).select_from(stored).add_cte(*told(tables, of_relations(stored, "related")))

@@ -75,6 +75,11 @@ def set_access(
     return _Call(tables, "set_access", Boolean(), namespace, id_, readers, writers)
 
 
+def refuse_without_events(tables: Tables) -> ColumnElement[str]:
+    """Return a call that fails, of a statement that writes no events where there is a change feed."""
+    return _Call(tables, "refuse_without_events", Text())
+
+
 def lexical_terms(
     tables: Tables,
     namespace: ColumnElement[Any],

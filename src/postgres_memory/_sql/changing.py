@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from .calls import principal, set_access
+from .changes import of_memories, told
 from .embedded_fields import embedded_fields, outdated_taken_away
 from .embeddings import embedded_again
 from .keys import content_key, released_key
@@ -93,7 +94,7 @@ def update_memory(
         statement = statement.add_cte(outdated_taken_away(tables, updated, with_given=fielded))
     if fielded:
         statement = statement.add_cte(embedded_fields(tables, updated))
-    return statement.add_cte(marked(tables, updated))
+    return statement.add_cte(marked(tables, updated), *told(tables, of_memories(updated, "updated")))
 
 
 def change_access(tables: Tables) -> Select[Any]:
@@ -195,7 +196,8 @@ def delete_memory(tables: Tables) -> Select[Any]:
             memories.c.id == id_,
             locked >= literal_column("0"),
         )
-        .returning(memories.c.id)
+        .returning(memories.c.id, memories.c.version)
         .cte("deleted")
     )
-    return select(deleted.c.id).add_cte(marked(tables, deleted))
+    events = told(tables, of_memories(deleted, "deleted"))
+    return select(deleted.c.id).add_cte(marked(tables, deleted), *events)

@@ -17,10 +17,12 @@ from sqlalchemy import ClauseElement, Dialect, Select, UpdateBase
 from sqlalchemy.dialects import registry
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from .changes import is_guarded
+from .feed import guard
 from .limiting import limited
 from .names import qualified
 from .repeating import is_repeatable
-from .schema import tables
+from .schema import Tables, tables
 from .write_tokens import claim_token
 
 _DIALECT: Dialect = registry.load("postgresql.asyncpg")()
@@ -75,16 +77,27 @@ class Catalog:
     ) -> None:
         self.tables = tables(schema, extension_schema, trigram_schema)
         self.limited = limited(self.tables)
+        self._quiet = replace(self.tables, quiet=True)
         #: Whether policies take the login for itself, whoever it says it is: it is nobody's trusted backend.
         self.bound = bound
         # Threads may share a catalog: this cache, unlike one by hand, is safe for that.
         self.statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._statement)
+        self.quiet_statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._quiet_statement)
         self.ranking_statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._ranking_statement)
         self.principals_statement = lru_cache(maxsize=_MOST_STATEMENTS)(self._principals_statement)
 
     def _statement(self, builder: StatementBuilder, *shape: Hashable) -> Statement:
         """Return the compiled form of what ``builder`` builds for ``shape``."""
-        executable = builder(self.tables, *shape)
+        return self._of(self.tables, builder, *shape)
+
+    def _quiet_statement(self, builder: StatementBuilder, *shape: Hashable) -> Statement:
+        """Return it without events, failing where there is a change feed; if it cannot fail so, with them."""
+        if not is_guarded(builder):
+            return self.statement(builder, *shape)
+        return self._of(self._quiet, builder, *shape)
+
+    def _of(self, tables: Tables, builder: StatementBuilder, *shape: Hashable) -> Statement:
+        executable = builder(tables, *shape)
         compiled = compile_statement(builder.__name__, executable)
         writes = _writes(executable)
         return replace(compiled, writes=writes, repeatable=is_repeatable(builder) or not writes)
@@ -104,6 +117,10 @@ class Catalog:
             f"SELECT pg_catalog.convert_from(pg_catalog.decode('{namespace.encode().hex()}', 'hex'), 'UTF8'), "
             f"'{UUID(token)}'::pg_catalog.uuid WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL; COMMIT"
         )
+
+    def guard(self, namespace: str) -> str:
+        """Return the SQL that fails where ``namespace`` has a change feed."""
+        return guard(self.tables.schema, namespace)
 
     def _principals_statement(self, builder: StatementBuilder, *shape: Hashable) -> Statement:
         """Return it for a principal: with a text of its own, since the server plans anew what another role runs."""

@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, UUID
 
+from .changes import of_memories, told
 from .locking import in_order
 from .parameters import number_parameter, text_parameter, texts_parameter
 from .repeating import repeatable
@@ -29,6 +30,7 @@ OWNED = {"session_messages": "messages", "idempotency_keys": "idempotency_keys"}
 #: What a namespace has, in the order of deletion.
 TABLES = OWNED | {
     "known_words": "known_words",
+    "changes": "changes",
     "namespace_settings": "settings",
     "embedding_spaces": "spaces",
 }
@@ -69,9 +71,11 @@ def erase_memories(tables: Tables, owned: bool) -> Select[Any]:
     deleted = (
         delete(memories)
         .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == some.c.seq)
-        .returning(memories.c.seq)
+        .returning(memories.c.id, memories.c.version)
         .cte("deleted")
     )
+    # Where a principal's memories go, those of others stay, and so does their feed.
+    events = told(tables, of_memories(deleted, "deleted")) if owned else ()
 
     def hanging(name: str, table: Table, key: str = "seq") -> ColumnElement[Any]:
         number = select(func.count()).where(
@@ -87,7 +91,7 @@ def erase_memories(tables: Tables, owned: bool) -> Select[Any]:
         hanging("hash_embeddings", tables.memory_hash_embeddings),
         hanging("embeddings", tables.memory_embeddings),
     )
-    return select(*counts).select_from(deleted)
+    return select(*counts).select_from(deleted).add_cte(*events)
 
 
 def count_erasable(tables: Tables, owned: bool) -> Select[Any]:

@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
+from .changes import of_memories, told
 from .embedded_fields import embedded_fields
 from .embeddings import COLUMNS, CONTENT, given_space
 from .parameters import json_parameter, text_parameter
@@ -52,7 +53,7 @@ _SAID: dict[str, TypeEngine[Any]] = {
 }
 
 
-def insert_memories(tables: Tables) -> UpdateBase:
+def insert_memories(tables: Tables) -> Select[Any]:
     """Insert the memories, numbered in the order of their positions."""
     said = _SAID | {"position": Integer(), "content_key": Text(), "created_at": DateTime(timezone=True)}
     given, now = _given(said), func.statement_timestamp()
@@ -64,7 +65,14 @@ def insert_memories(tables: Tables) -> UpdateBase:
     values["place"] = place_in_order(tables, given.c.thread_id, given.c.position)
     values["language"] = language_of_namespace(tables)
     rows = select(*values.values()).order_by(given.c.position)
-    return insert(tables.memories).from_select(list(values), rows, include_defaults=False)
+    memories = tables.memories
+    stored = (
+        insert(memories)
+        .from_select(list(values), rows, include_defaults=False)
+        .returning(memories.c.id, memories.c.version)
+        .cte("stored")
+    )
+    return select(func.count()).select_from(stored).add_cte(*told(tables, of_memories(stored, "added")))
 
 
 def insert_hashes(tables: Tables) -> UpdateBase:

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import (
     CTE,
     ColumnElement,
-    Delete,
     FromClause,
     Select,
     Table,
@@ -26,6 +25,7 @@ from sqlalchemy import (
 
 from .adding import SET_BY_THE_SERVER, Beside, parts_of_adding
 from .calls import may_write
+from .changes import guarded, of_memories, told
 from .locking import doomed, in_order
 from .parameters import number_parameter, text_parameter
 from .records import RECORD_COLUMNS, select_records
@@ -35,6 +35,7 @@ from .sessions import clear_messages
 from .write_tokens import marked
 
 
+@guarded
 def supersede_memory(tables: Tables, beside: Beside, alone: bool = False) -> Select[Any]:
     """Insert a memory in place of ``old_id`` if that one is active, and mark the old one.
 
@@ -57,7 +58,7 @@ def supersede_memory(tables: Tables, beside: Beside, alone: bool = False) -> Sel
         update(memories)
         .where(memories.c.namespace == stored.c.namespace, memories.c.id == text_parameter("old_id"))
         .values(_status(memories, "superseded"))
-        .returning(*(memories.c[name] for name in ("namespace", "seq", "status")))
+        .returning(*(memories.c[name] for name in ("namespace", "seq", "status", "id", "version")))
         .cte("superseded")
     )
     one = select(literal_column("1").label("one")).subquery("one")
@@ -69,6 +70,7 @@ def supersede_memory(tables: Tables, beside: Beside, alone: bool = False) -> Sel
         )
         .select_from(one.outerjoin(old, true()).outerjoin(stored, true()))
         .add_cte(*parts.beside, _rehashed(tables, superseded), marked(tables, stored))
+        .add_cte(*told(tables, *parts.events, of_memories(superseded, "superseded")))
     )
 
 
@@ -82,7 +84,10 @@ def archive_memory(tables: Tables) -> Select[Any]:
         .returning(*(memories.c[name] for name in RECORD_COLUMNS))
         .cte("archived")
     )
-    return select_records(tables, archived).add_cte(_rehashed(tables, archived), marked(tables, archived))
+    events = told(tables, of_memories(archived, "archived"))
+    return select_records(tables, archived).add_cte(
+        _rehashed(tables, archived), marked(tables, archived), *events
+    )
 
 
 def get_history(tables: Tables) -> Select[Any]:
@@ -151,7 +156,7 @@ def restore_memory(tables: Tables) -> Select[Any]:
             go,
         )
         .values(_status(memories, "archived"))
-        .returning(*(memories.c[name] for name in ("namespace", "seq", "status")))
+        .returning(*(memories.c[name] for name in ("namespace", "seq", "status", "id", "version")))
         .cte("archived")
     )
     names = ("namespace", "seq", "status")
@@ -162,6 +167,7 @@ def restore_memory(tables: Tables) -> Select[Any]:
         select_records(tables, restored, base=state.outerjoin(restored, true()))
         .add_columns(*(state.c[name] for name in ("found", "stale", "overtaken", "rival")))
         .add_cte(_rehashed(tables, changed), marked(tables, changed))
+        .add_cte(*told(tables, of_memories(restored, "restored"), of_memories(archived, "archived")))
     )
 
 
@@ -220,13 +226,13 @@ def purge_memories(tables: Tables) -> Select[Any]:
     )
     # An array is looked up, where a plan that cannot know the limit would join the whole table.
     seqs = func.array(select(expired.c.seq).scalar_subquery())
-    return _count(
-        tables,
-        delete(memories).where(
-            memories.c.namespace == text_parameter("namespace"), memories.c.seq == func.any(seqs)
-        ),
-        memories.c.seq,
+    deleted = (
+        delete(memories)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == func.any(seqs))
+        .returning(memories.c.id, memories.c.version)
+        .cte("deleted")
     )
+    return _count(tables, deleted).add_cte(*told(tables, of_memories(deleted, "deleted")))
 
 
 def purge_idempotency_keys(tables: Tables) -> Select[Any]:
@@ -243,13 +249,13 @@ def purge_idempotency_keys(tables: Tables) -> Select[Any]:
         .cte("expired")
     )
     places = func.array(select(expired.c.place).scalar_subquery())
-    return _count(
-        tables,
-        delete(keys).where(
-            keys.c.namespace == text_parameter("namespace"), literal_column("ctid") == func.any(places)
-        ),
-        keys.c.key,
+    deleted = (
+        delete(keys)
+        .where(keys.c.namespace == text_parameter("namespace"), literal_column("ctid") == func.any(places))
+        .returning(keys.c.key)
+        .cte("deleted")
     )
+    return _count(tables, deleted)
 
 
 def _expired(table: Table) -> ColumnElement[bool]:
@@ -258,13 +264,12 @@ def _expired(table: Table) -> ColumnElement[bool]:
     )
 
 
-def _count(tables: Tables, statement: Delete, column: ColumnElement[Any]) -> Select[Any]:
-    deleted = statement.returning(column).cte("deleted")
+def _count(tables: Tables, deleted: CTE) -> Select[Any]:
     return select(func.count().label("count")).select_from(deleted).add_cte(marked(tables, deleted))
 
 
 @repeatable
-def clear_session(tables: Tables) -> Delete:
+def clear_session(tables: Tables) -> Select[Any]:
     """Delete the messages of a session and the SESSION memories that name it."""
     memories = tables.memories
     of_session = doomed(
@@ -273,11 +278,14 @@ def clear_session(tables: Tables) -> Delete:
         memories.c.session_id == text_parameter("session_id"),
         memories.c.memory_type == literal_column("'session'"),
     )
-    return (
+    deleted = (
         delete(memories)
         .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == of_session.c.seq)
-        .add_cte(clear_messages(tables).cte("messages"))
+        .returning(memories.c.id, memories.c.version)
+        .cte("deleted")
     )
+    events = told(tables, of_memories(deleted, "deleted"))
+    return select(func.count()).select_from(deleted).add_cte(clear_messages(tables).cte("messages"), *events)
 
 
 def _this(memories: FromClause) -> ColumnElement[bool]:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from .changes import of_memories, told
 from .locking import doomed
 from .names import qualified
 from .parameters import number_parameter, text_parameter
@@ -117,10 +118,11 @@ def delete_matching(tables: Tables, shape: Shape) -> Select[Any]:
     deleted = (
         delete(memories)
         .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == matching.c.seq)
-        .returning(memories.c.seq)
+        .returning(memories.c.id, memories.c.version)
         .cte("deleted")
     )
-    return select(func.count()).select_from(deleted).add_cte(marked(tables, deleted))
+    events = told(tables, of_memories(deleted, "deleted"))
+    return select(func.count()).select_from(deleted).add_cte(marked(tables, deleted), *events)
 
 
 def list_namespaces(tables: Tables, counted: bool) -> Select[Any]:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, MetaData, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Identity,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import UUID
 
 
@@ -31,9 +43,42 @@ def namespace_settings(metadata: MetaData) -> Table:
         metadata,
         Column("namespace", Text, nullable=False),
         Column("language", Text, nullable=False, server_default=text("'english'")),
+        # The number behind which every event of the change feed is kept; null where there is no feed.
+        Column("changes_from", BigInteger),
+        Column("changes_notified", Boolean, nullable=False, server_default=text("true")),
         PrimaryKeyConstraint("namespace", name="namespace_settings_pkey"),
         CheckConstraint(key_length("namespace"), name="namespace_settings_namespace_check"),
         CheckConstraint(key_length("language"), name="namespace_settings_language_check"),
+    )
+
+
+#: What an event of the change feed says.
+CHANGE_KINDS = ("added", "updated", "superseded", "archived", "restored", "deleted", "related", "unrelated")
+
+
+def changes(metadata: MetaData) -> Table:
+    """The events of the change feeds: what happened to which memory, and nothing of what is in it."""
+    kinds = ", ".join(f"'{kind}'" for kind in CHANGE_KINDS)
+    return Table(
+        "changes",
+        metadata,
+        Column("namespace", Text, nullable=False),
+        Column("seq", BigInteger, Identity(always=True), nullable=False),
+        Column(
+            "created_at",
+            DateTime(timezone=True),
+            nullable=False,
+            server_default=text("statement_timestamp()"),
+        ),
+        Column("version", BigInteger),
+        Column("kind", Text, nullable=False),
+        Column("memory_id", Text, nullable=False),
+        Column("target_id", Text),
+        Column("relation_type", Text),
+        Column("label", Text),
+        PrimaryKeyConstraint("namespace", "seq", name="changes_pkey"),
+        CheckConstraint(key_length("namespace"), name="changes_namespace_check"),
+        CheckConstraint(f"kind IN ({kinds})", name="changes_kind_check"),
     )
 
 

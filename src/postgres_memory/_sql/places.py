@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, case, func, literal_column, select
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from .calls import thread_place
+from .changes import unless_fed
 from .parameters import text_parameter
 from .schema import Tables
 
@@ -63,7 +64,7 @@ def language_of_namespace(tables: Tables) -> ColumnElement[Any]:
     """Return the text search configuration of the namespace."""
     settings = tables.namespace_settings
     chosen = (
-        select(settings.c.language)
+        select(unless_fed(tables, settings.c.language))
         .where(settings.c.namespace == text_parameter("namespace"))
         .scalar_subquery()
     )

@@ -54,6 +54,8 @@ _RIGHTS = {
     "embedding_spaces": ("SELECT", "UPDATE (status)"),
     # Of these a principal writes none: its statements name the table, which takes the right, and leave no token.
     "write_tokens": ("INSERT (namespace, token, changed)",),
+    # What a principal changes is told, and what it tells of it does not read.
+    "changes": ("INSERT (namespace, version, kind, memory_id, target_id, relation_type, label)",),
     "alembic_version": ("SELECT",),
 }
 
@@ -143,6 +145,7 @@ def _policies(schema: str) -> dict[str, dict[str, str]]:
         "embedding_spaces": {"SELECT": f"USING ({here})", "UPDATE": f"USING ({here}) WITH CHECK (false)"},
         "write_tokens": {},
         "known_words": {},
+        "changes": {"INSERT": f"WITH CHECK ({here})"},
     }
 
 

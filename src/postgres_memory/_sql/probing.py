@@ -39,7 +39,10 @@ OF_BACKEND = {"known_words": "memories", "write_tokens": "changed"}
 #: What says whose a memory is, and who else may do what with it.
 ACCESS = ("owner", "readers", "writers")
 
-_COLUMNS = PROBED | OF_NAMESPACE | OF_BACKEND
+#: What a principal adds to in its namespace, and neither reads nor changes.
+TOLD = {"changes": "memory_id"}
+
+_COLUMNS = PROBED | OF_NAMESPACE | OF_BACKEND | TOLD
 #: What a row is inserted with, beside the names of whom and what it is of.
 _CONSTANTS = {
     "relation_type": "'related'",
@@ -47,6 +50,7 @@ _CONSTANTS = {
     "access_count": "1",
     "dimensions": "1",
     "message": "'{}'",
+    "kind": "'added'",
     "memories": "1",
     "payload": "''",
     "expires_at": "statement_timestamp()",
@@ -63,6 +67,7 @@ _INSERTED = {
     "namespace_settings": (),
     "known_words": ("word", "memories"),
     "write_tokens": ("token",),
+    "changes": ("kind", "memory_id"),
 }
 
 

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
+from .changes import of_relations, told
 from .parameters import float_parameter, json_parameter, number_parameter, text_parameter, texts_parameter
 from .predicates import Shape, Visibility, predicate, visible
 from .records import select_records
@@ -57,8 +58,9 @@ def store_relation(tables: Tables) -> Select[Any]:
         set_={name: statement.excluded[name] for name in ("confidence", "metadata")},
     )
     ids = select(func.array_agg(missing.c.id)).scalar_subquery()
-    written = stored.returning(relations.c.namespace).cte("stored")
-    return select(ids.label("missing")).add_cte(written, marked(tables, written))
+    written = stored.returning(*(relations.c[name] for name in _KEY)).cte("stored")
+    events = told(tables, of_relations(written, "related"))
+    return select(ids.label("missing")).add_cte(written, marked(tables, written), *events)
 
 
 def delete_relation(tables: Tables) -> Select[Any]:
@@ -70,10 +72,11 @@ def delete_relation(tables: Tables) -> Select[Any]:
             relations.c.namespace == text_parameter("namespace"),
             *(relations.c[name] == text_parameter(name) for name in _KEY),
         )
-        .returning(relations.c.source_id)
+        .returning(*(relations.c[name] for name in _KEY))
         .cte("deleted")
     )
-    return select(deleted.c.source_id).add_cte(marked(tables, deleted))
+    events = told(tables, of_relations(deleted, "unrelated"))
+    return select(deleted.c.source_id).add_cte(marked(tables, deleted), *events)
 
 
 def get_relations(tables: Tables) -> Select[Any]:

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from .names import qualified, quote
-from .namespace_tables import key_length, known_words, namespace_settings, write_tokens
+from .namespace_tables import changes, key_length, known_words, namespace_settings, write_tokens
 from .space_tables import embedding_spaces, memory_embeddings
 from .types import QualifiedVector
 
@@ -60,6 +60,9 @@ class Tables:
     known_words: Table
     embedding_spaces: Table
     memory_embeddings: Table
+    changes: Table
+    #: Whether statements are built as if no namespace had a change feed.
+    quiet: bool = False
 
     def vector(self, dimensions: int | None = None) -> QualifiedVector:
         """Return the vector type as this database spells it."""
@@ -88,6 +91,7 @@ def tables(schema: str, extension_schema: str, trigram_schema: str | None = None
         known_words=known_words(metadata),
         embedding_spaces=spaces,
         memory_embeddings=memory_embeddings(metadata, memories, spaces, extension_schema),
+        changes=changes(metadata),
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Delete, Insert, delete, select
+from typing import Any
+
+from sqlalchemy import Insert, Select, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 
+from .changes import guarded, of_memories, told
 from .embedded_fields import embedded_fields
 from .embeddings import embedded_new
 from .known_words import forget_known_words
@@ -15,6 +18,7 @@ from .repeating import repeatable
 from .schema import Tables
 
 
+@guarded
 def store_memory(tables: Tables, embedded: bool, fielded: bool = False) -> Insert:
     """Insert one memory and what it is ranked by, in one statement; if ``embedded`` or ``fielded``, vectors as well."""
     thread = text_parameter("thread_id")
@@ -29,7 +33,7 @@ def store_memory(tables: Tables, embedded: bool, fielded: bool = False) -> Inser
             place=next_place(tables, thread),
             language=language_of_namespace(tables),
         )
-        .returning(tables.memories.c.namespace, tables.memories.c.seq)
+        .returning(*(tables.memories.c[name] for name in _returned(tables)))
         .cte("stored")
     )
     hashes = tables.memory_hash_embeddings
@@ -44,15 +48,27 @@ def store_memory(tables: Tables, embedded: bool, fielded: bool = False) -> Inser
     beside = [embedded_new(tables, stored)] if embedded else []
     if fielded:
         beside.append(embedded_fields(tables, stored))
-    return statement.add_cte(*beside)
+    if tables.quiet:
+        return statement.add_cte(*beside)
+    return statement.add_cte(*beside, *told(tables, of_memories(stored, "added")))
+
+
+def _returned(tables: Tables) -> tuple[str, ...]:
+    return ("namespace", "seq") if tables.quiet else ("namespace", "seq", "id", "version")
 
 
 @repeatable
-def clear_memories(tables: Tables, with_words: bool) -> Delete:
+def clear_memories(tables: Tables, with_words: bool) -> Select[Any]:
     """Delete every memory of a namespace and, ``with_words``, the words it was known to hold."""
     memories = tables.memories
     all_of_them = doomed(tables, memories.c.namespace == text_parameter("namespace"))
-    statement = delete(memories).where(
-        memories.c.namespace == text_parameter("namespace"), memories.c.seq == all_of_them.c.seq
+    deleted = (
+        delete(memories)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == all_of_them.c.seq)
+        .returning(memories.c.id, memories.c.version)
+        .cte("deleted")
+    )
+    statement = (
+        select(func.count()).select_from(deleted).add_cte(*told(tables, of_memories(deleted, "deleted")))
     )
     return statement.add_cte(forget_known_words(tables).cte("known")) if with_words else statement

@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, Insert
 from sqlalchemy.types import TypeEngine
 
+from .changes import guarded, of_memories, told
 from .embeddings import COLUMNS, CONTENT, given_space
 from .parameters import number_parameter, once, seconds, text_parameter
 from .places import language_of_namespace, place_in_order
@@ -64,6 +65,7 @@ LISTS = ("tags", "readers", "writers")
 SET_BY_THE_SERVER = ("id", "created_at", "updated_at", "expires_at")
 
 
+@guarded
 def store_memories(tables: Tables, whole: bool, embedded: bool) -> Select[Any] | Insert:
     """Insert memories in the order of the arrays, with what they are ranked by; if ``embedded``, vectors as well.
 
@@ -72,7 +74,8 @@ def store_memories(tables: Tables, whole: bool, embedded: bool) -> Select[Any] |
     given = _given(whole, embedded)
     stored = _stored(tables, given, whole)
     hashed = _hashed(tables, given, stored, whole)
-    vectors = (_vectors(tables, given, stored).cte("embedded"),) if embedded else ()
+    vectors: tuple[CTE, ...] = (_vectors(tables, given, stored).cte("embedded"),) if embedded else ()
+    vectors += told(tables, of_memories(stored, "added"))
     if not whole:
         return hashed.add_cte(*vectors)
     return select(*(stored.c[name] for name in SET_BY_THE_SERVER)).add_cte(hashed.cte("hashed"), *vectors)
@@ -110,7 +113,7 @@ def _stored(tables: Tables, given: CTE, whole: bool) -> CTE:
     memories = tables.memories
     rows = select(*(value.label(name) for name, value in values.items())).order_by(given.c.position)
     statement = Insert(memories).from_select(list(values), rows, include_defaults=False)
-    names = ("namespace", "seq", "status", *SET_BY_THE_SERVER)
+    names = ("namespace", "seq", "status", "version", *SET_BY_THE_SERVER)
     return statement.returning(*(memories.c[name] for name in names)).cte("stored")
 
 

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.types import TypeEngine
 
+from .changes import of_memories, told
 from .embedded_fields import outdated_taken_away
 from .embeddings import embedded_again
 from .keys import content_key, holds_content
@@ -182,9 +183,22 @@ def import_memories(tables: Tables, update_existing: bool) -> Select[Any]:
     hashed = _hashed(tables, stored, given, update_existing)
     accessed = _accessed(tables, stored, given, update_existing)
     statement = select(stored.c.id, stored.c.seq).add_cte(hashed, accessed)
+    statement = statement.add_cte(*told(tables, of_memories(stored, _kind(tables, stored, update_existing))))
     if not update_existing:
         return statement
     return statement.add_cte(embedded_again(tables, stored), outdated_taken_away(tables, stored))
+
+
+def _kind(tables: Tables, stored: CTE, update_existing: bool) -> ColumnElement[str]:
+    """Return what became of a memory: a line says its version, which tells nothing of whether it was there."""
+    added: ColumnElement[str] = literal_column("'added'", Text)
+    if not update_existing:
+        return added
+    before = tables.memories.alias("before")
+    there: Select[Any] = select(literal_column("1")).where(
+        before.c.namespace == stored.c.namespace, before.c.id == stored.c.id
+    )
+    return case((there.correlate(stored).exists(), literal_column("'updated'", Text)), else_=added)
 
 
 def _recordset(parameter: str, columns: dict[str, TypeEngine[Any]]) -> TableValuedAlias:
@@ -224,7 +238,15 @@ def _stored(tables: Tables, given: CTE, update_existing: bool) -> CTE:
         )
     else:
         statement = statement.on_conflict_do_nothing()
-    names = ["namespace", "id", "seq", "status", "expires_at", *(["metadata"] if update_existing else [])]
+    names = [
+        "namespace",
+        "id",
+        "seq",
+        "status",
+        "expires_at",
+        "version",
+        *(["metadata"] if update_existing else []),
+    ]
     return statement.returning(*(memories.c[name] for name in names)).cte("stored")
 
 

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import get_args
 
-from .._context import Context, after_writing
+from .._context import Context
+from .._driver_errors import after_writing
 from .._progress import tell
 from .._validation import check_positive
 from .._waiting import finished

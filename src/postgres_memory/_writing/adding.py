@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .._context import Context, Written, after_writing
+from .._context import Context
+from .._driver_errors import after_writing
 from .._json import encode_metadata
 from .._recall.reading import read_records, read_written
 from .._relation_json import encode_relations
 from .._sql.policies import SYSTEM
+from .._tokens import Written
 from .._validation import check_content, check_id, check_key
 from ..embedding.counting import counts_of
 from ..embedding.hashing import normalize

@@ -68,7 +68,7 @@ async def store_batch(
 
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return await context.retried(work)
+            return await context.retried(work, quiet=True)
         except DatabaseError as error:
             reason = _MET_AGAIN.get(error.sqlstate or "")
             if reason is None:
@@ -106,6 +106,8 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
     The numbers follow the input. The rows follow what is unique about them, so that two loads of the same memories wait
     for each other in one order.
     """
+    from .._sql.changes import tell_of_loaded
+
     threads = {batch.whole[position].record.thread_id for position in new if position in batch.whole}
     numbers = batch.numbers or await _allocate(context, len(new), threads)
     seqs = dict(zip(new, numbers.seqs, strict=True))
@@ -128,6 +130,8 @@ async def _copy(context: Context, batch: Batch, new: Sequence[int]) -> None:
 
     if batch.vectors is not None or batch.text_vectors:
         await _copy_vectors(context, batch, new, numbers.seqs)
+    if not context.quiet:
+        await context.fetch(tell_of_loaded, {"namespace": context.namespace, "seqs": numbers.seqs})
 
 
 async def _insert(context: Context, batch: Batch, decision: Decision) -> None:

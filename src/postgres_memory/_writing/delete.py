@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .._context import Context, Written
+from .._context import Context
 from .._recall.reading import refuse_unwritable
+from .._tokens import Written
 from .._validation import check_id
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._context import Context, Written
+from .._context import Context
+from .._tokens import Written
 from ..errors import InvalidValueError
 from ..filters import Filter, check_filter, constant_truth
 

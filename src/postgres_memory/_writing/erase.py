@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .._context import Context, after_writing
+from .._context import Context
+from .._driver_errors import after_writing
 from .._retrying import persistent
 from .._validation import check_key, check_positive
 from ..bulk_records import Erased

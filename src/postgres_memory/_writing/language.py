@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .._context import Context, Written, after_writing
+from .._context import Context
+from .._driver_errors import after_writing
+from .._tokens import Written
 from .._validation import check_key
 from ..errors import DatabaseError, InvalidValueError
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._context import Context, Written, after_writing
+from .._context import Context
+from .._driver_errors import after_writing
+from .._tokens import Written
 from .._validation import check_positive
 from ..errors import UsageError
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .._context import Context, Written
+from .._context import Context
 from .._recall.reading import not_there, read_record, read_written
+from .._tokens import Written
 from .._validation import check_id
 from ..errors import ConflictError, NotPermittedError
 from ..records import MemoryRecord, MemoryStatus

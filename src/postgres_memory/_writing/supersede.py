@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .._context import Context, Written
+from .._context import Context
 from .._recall.reading import not_there, read_written
+from .._tokens import Written
 from .._validation import check_id
 from ..errors import ConflictError, DatabaseError, InvalidValueError, NotFoundError
 from ..records import MemoryRecord, MemoryStatus

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._context import Context, Written
+from .._context import Context
 from .._json import decode_metadata, encode_metadata
 from .._recall.reading import not_there, read_written
 from .._record_checks import check_array, check_enum, check_fraction, check_optional_key, check_time
+from .._tokens import Written
 from .._validation import check_content, check_id, check_positive
 from ..embedding.counting import counts_of
 from ..embedding.hashing import normalize

@@ -12,14 +12,17 @@ import typer
 from postgres_memory._version import __version__
 
 from .archive import archive
+from .changes import changes
 from .count import count
 from .create_index import create_index
 from .delete import delete
 from .demo import demo
+from .disable_changes import disable_changes
 from .doctor import DOCTOR_STATUS, doctor
 from .drop_index import drop_index
 from .drop_space import drop_space
 from .embed_pending import embed_pending
+from .enable_changes import enable_changes
 from .erase import erase
 from .export import export
 from .find import find
@@ -30,6 +33,7 @@ from .importing import import_
 from .mcp import mcp
 from .migrate import migrate
 from .output import complain
+from .prune_changes import prune_changes
 from .purge import purge
 from .recall import recall
 from .reembed import reembed
@@ -113,6 +117,10 @@ _add("switch-space", switch_space, "Embedding spaces")
 _add("drop-space", drop_space, "Embedding spaces")
 _add("create-index", create_index, "Embedding spaces")
 _add("drop-index", drop_index, "Embedding spaces")
+_add("changes", changes, "Change feed")
+_add("enable-changes", enable_changes, "Change feed")
+_add("disable-changes", disable_changes, "Change feed")
+_add("prune-changes", prune_changes, "Change feed")
 _add("purge", purge, "Upkeep")
 _add("erase", erase, "Upkeep")
 _add("verify", verify, "Upkeep")

@@ -49,11 +49,17 @@ def memories(number: int) -> str:
 def print_json(value: Any) -> None:
     """Print ``value`` as JSON, in ASCII where the output could not hold more; times as ISO 8601."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=_spelt_time)
-    typer.echo(_STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=spelt_time)
+    typer.echo(steady(text))
 
 
-def _spelt_time(value: object) -> str:
+def steady(text: str) -> str:
+    """Return JSON with what would steer a terminal escaped."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def spelt_time(value: object) -> str:
+    """Return a time as JSON holds it: ISO 8601."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="microseconds")
     raise TypeError(f"JSON holds no {type(value).__name__}")

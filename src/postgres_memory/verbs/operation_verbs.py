@@ -86,9 +86,9 @@ class OperationVerbs:
 
         ``namespace`` repeats the name of this object's, so that nobody erases another one by mistake: its memories
         with their versions, access counts, relations and embeddings, the messages of its sessions, idempotency keys,
-        known words, settings, embedding spaces and write tokens. With ``principal``: what that principal owns of
-        memories, messages and idempotency keys; and its name is taken from the readers and writers of others'. With
-        ``dry_run``, all this is only counted.
+        known words, change feed, settings, embedding spaces and write tokens. With ``principal``: what that principal
+        owns of memories, messages and idempotency keys; and its name is taken from the readers and writers of others'.
+        With ``dry_run``, all this is only counted.
 
         Deletes ``batch_size`` rows at a time, each batch in a transaction of its own, so that others wait for none of
         them for long; ``progress`` is called with the counts after each. If it is interrupted, call it again: the

@@ -1,0 +1,1 @@
+"""The change feed: turning it on, following it, taking away what is old."""

@@ -1,0 +1,33 @@
+"""`prune_changes`: take away the events that are old, from the first on, in batches."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from .._context import Context
+from .._validation import check_duration, check_positive
+from ..errors import UsageError
+from .marks import Marks
+
+
+async def prune_changes(context: Context, older_than: timedelta, *, batch_size: int) -> int:
+    """Delete events that are decided alone: one that is committed later would be behind where the feed begins."""
+    from .._sql.reading_changes import prune_events, read_changes
+
+    context.refuse_principal("prune_changes()")
+    if context.connection is not None:
+        raise UsageError("prune_changes() commits each batch; call it outside of a transaction")
+    limit = check_positive(batch_size, "batch_size")
+    parameters = {
+        "namespace": context.namespace,
+        "older_than": check_duration(older_than, "older_than").total_seconds(),
+    }
+    marks, is_decided = Marks(), False
+    while not is_decided:
+        reading = parameters | marks.parameters | {"after": None, "limit": 0}
+        is_decided = await marks.seen((await context.fetch(read_changes, reading))[0])
+    total, pruned = 0, limit
+    while pruned:
+        ((pruned,),) = await context.fetch(prune_events, parameters | {"safe": marks.safe, "limit": limit})
+        total += pruned
+    return total
