@@ -144,8 +144,8 @@ class TestWhatCannotBeSeen:
     async def test_a_check_that_takes_too_long_is_given_up(
         self, memory: PostgresMemory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(examining, "_BEGIN", "BEGIN READ ONLY; SET LOCAL statement_timeout = '1ms'")
-        monkeypatch.setattr("postgres_memory._doctor.sessions.CLOCK", "SELECT pg_sleep(1), 1.0 AS now")
+        monkeypatch.setattr(examining, "_BEGIN", "BEGIN READ ONLY; SET LOCAL statement_timeout = '500ms'")
+        monkeypatch.setattr("postgres_memory._doctor.sessions.CLOCK", "SELECT pg_sleep(5), 1.0 AS now")
         one = await finding(memory, "clock")
         assert not one.checked
         assert "57014" in one.seen

@@ -155,3 +155,15 @@ async def test_what_expired_and_is_still_there(
     assert (one.severity, one.data["expired"]) == ("notice", 11)
     await memory.purge_expired()
     assert (await finding(memory, "disk")).severity == "ok"
+
+
+async def test_a_change_feed_that_nobody_prunes(database: Database, memory: PostgresMemory) -> None:
+    await memory.enable_changes()
+    await memory.store("content")
+    assert (await finding(memory, "change_feeds")).severity == "ok"
+    await execute(database, "UPDATE memory.changes SET created_at = now() - interval '31 days'")
+    one = await finding(memory, "change_feeds")
+    assert (one.severity, one.data) == ("notice", {"namespace": "default", "days": 31})
+    assert one.seen == "the change feed of namespace 'default' keeps changes of 31 days"
+    assert await memory.prune_changes(upkeep.OLD_CHANGES) == 1
+    assert (await finding(memory, "change_feeds")).severity == "ok"

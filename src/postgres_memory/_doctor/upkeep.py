@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from .._counted import counted
 from .._sql.diagnosing import SETTINGS, SLOTS
-from .._sql.diagnosing_rows import count_expired
+from .._sql.diagnosing_rows import count_expired, oldest_changes
 from .._sql.diagnosing_tables import INDEXES, PENDING_FUNCTION, TABLES, pending_pages
 from .._sql.names import qualified, quote
 from .report import Check, Patient, Report, mebibytes
@@ -28,6 +29,8 @@ OLD_SHARE, TOO_OLD = 1.5, 1_500_000_000
 PENDING_BYTES = 1024**2
 KEPT_BYTES = 1024**3
 EXPIRED = 10_000
+#: A reader that is so far behind will hardly come back; the names of so many feeds are enough to act on.
+OLD_CHANGES, _MOST_FEEDS = timedelta(days=30), 20
 
 _KIBIBYTE, _PAGE = 1024, 8192
 
@@ -165,6 +168,20 @@ async def disk(patient: Patient, report: Report) -> None:
         report.ok(f"schema {quote(str(patient.schema))} takes {mebibytes(total)}", bytes=total, tables=sizes)
 
 
+async def change_feeds(patient: Patient, report: Report) -> None:
+    """Nobody but `prune_changes` takes events away, and a feed grows by one with each write."""
+    parameters = {"older_than": OLD_CHANGES.total_seconds(), "limit": _MOST_FEEDS}
+    for row in await patient.here.fetch(oldest_changes, parameters):
+        report.notice(
+            f"the change feed of namespace {row['namespace']!r} keeps changes of {counted(row['days'], 'day')}",
+            f"await memory.prune_changes(timedelta(days={OLD_CHANGES.days})), with its namespace, now and then",
+            namespace=row["namespace"],
+            days=row["days"],
+        )
+    if not report.findings:
+        report.ok(f"no change feed keeps changes of more than {counted(OLD_CHANGES.days, 'day')}")
+
+
 async def _tables(patient: Patient) -> list[Record]:
     names = [table.name for table in patient.known_tables.metadata.tables.values()]
     return await patient.rows(TABLES, patient.schema, names)
@@ -176,4 +193,5 @@ CHECKS = (
     Check("wraparound", wraparound),
     Check("pending_lists", pending_lists),
     Check("disk", disk),
+    Check("change_feeds", change_feeds),
 )

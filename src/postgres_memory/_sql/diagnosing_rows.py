@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Integer, Select, cast, func, literal_column, or_, select, true
 
 from .embeddings import CONTENT
-from .parameters import number_parameter, text_parameter, texts_parameter, time_parameter
+from .parameters import float_parameter, number_parameter, text_parameter, texts_parameter, time_parameter
 from .schema import Tables
 
 
@@ -93,6 +93,26 @@ def ends_of_namespace(tables: Tables) -> Select[Any]:
         func.max(memories.c.seq).label("last"),
     ]
     return select(*ends).where(memories.c.namespace == text_parameter("namespace"))
+
+
+def oldest_changes(tables: Tables) -> Select[Any]:
+    """Return up to ``limit`` namespaces whose feed keeps events older than ``older_than`` seconds, and the days."""
+    settings, changes = tables.namespace_settings, tables.changes
+    first = (
+        select(changes.c.created_at)
+        .where(changes.c.namespace == settings.c.namespace)
+        .order_by(changes.c.seq)
+        .limit(literal_column("1"))
+        .lateral("first")
+    )
+    age = func.extract("epoch", func.statement_timestamp() - first.c.created_at)
+    return (
+        select(settings.c.namespace, cast(age / literal_column("86400"), Integer).label("days"))
+        .select_from(settings.join(first, true()))
+        .where(settings.c.changes_from.is_not(None), age > float_parameter("older_than"))
+        .order_by(first.c.created_at, settings.c.namespace)
+        .limit(number_parameter("limit"))
+    )
 
 
 def count_expired(tables: Tables) -> Select[Any]:
