@@ -71,21 +71,33 @@ async def resident(run: Run) -> None:
 
 @asynccontextmanager
 async def _alone(run: Run, workload: str) -> AsyncIterator[Member | None]:
-    """Give a process that did nothing yet, on a new database; note what fails."""
-    name = await run.databases.make("alone", migrated=True)
+    """Give a process that did nothing yet, on a new database, or none where there can be none; note what fails."""
     member = None
     try:
-        member = run.crew.engage("ours")
-        member("open", dsn=run.databases.dsn_of(name))
-        member("enter", place="alone")
+        member = await _engaged(run)
+    except ContestantError as failed:
+        run.outcome.fail(workload, "ours", str(failed))
+    try:
         yield member
-        member("close")
+        if member is not None:
+            member("close")
     except ContestantError as failed:
         run.outcome.fail(workload, "ours", str(failed))
     finally:
         if member is not None:
             member.dismiss()
-        await run.databases.drop(name)
+
+
+async def _engaged(run: Run) -> Member:
+    name = await run.databases.make("alone", migrated=True)
+    member = run.crew.engage("ours")
+    try:
+        member("open", dsn=run.databases.dsn_of(name))
+        member("enter", place="alone")
+    except BaseException:
+        member.dismiss()
+        raise
+    return member
 
 
 async def growth(run: Run) -> None:
