@@ -248,10 +248,15 @@ class Lending:
         try:
             async with waiting:
                 with in_time():
-                    return await self.pool.acquire()
+                    connection = await self.pool.acquire()
         except TimeoutError:
             waited_in_vain(self.name)
             raise self._exhausted(loop.time()) from None
+        if not at_once and self._given_back:
+            self._given_back -= (
+                1  # it was given back while it was waited for; who comes next has to wait for it
+            )
+        return connection
 
     def _exhausted(self, now: float) -> PoolExhaustedError:
         held = sorted(self._held.values(), key=lambda one: one.since)

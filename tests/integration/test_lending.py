@@ -142,3 +142,21 @@ async def test_it_makes_nobody_exceed_the_size_of_the_pool(database: Database) -
             with pytest.raises(PoolExhaustedError):
                 await memory.count()
         assert await memory.count() == 0
+
+
+async def test_who_comes_after_one_that_waited_is_told_in_time(database: Database) -> None:
+    """A connection that went to who waited for it is not counted as free."""
+    async with PostgresMemory(database.dsn, pool_max_size=1, acquire_timeout=0.2) as memory:
+        lending = lending_of(memory)
+        for _ in range(3):
+            held = await lending.acquire("a test")
+            waiting = asyncio.create_task(lending.acquire("a test that waits"))
+            await asyncio.sleep(0.05)
+            await lending.release(held)
+            held = await waiting
+            try:
+                async with asyncio.timeout(2):
+                    with pytest.raises(PoolExhaustedError):
+                        await memory.count()
+            finally:
+                await lending.release(held)
