@@ -176,3 +176,16 @@ async def test_vectors_are_ranked_among_what_may_be_read(database: Database) -> 
         assert [hit.record.id for hit in hits] == [kept[1].id]
         (space,) = await memory.spaces()
         assert (space.embedded, space.pending) == (43, 0)
+
+
+async def test_what_an_index_of_the_users_refuses_is_an_error(world: World) -> None:
+    """Not lost without a word, as what was stored by an attempt whose answer was lost would be passed over."""
+    async with world.pool.acquire() as connection:
+        await connection.execute(
+            "CREATE UNIQUE INDEX users_own ON memory.memories (namespace, (metadata->>'reference'))"
+        )
+    seen = world.memory.as_principal("alice")
+    await seen.store("first", {"reference": "same"})
+    for content in ("first", "second"):
+        with pytest.raises(ConflictError):
+            await seen.store(content, {"reference": "same"})

@@ -42,17 +42,23 @@ async def _as_principal(
 ) -> None:
     """Insert a memory of the principal's own: several statements, as `add` has them.
 
-    If it is there already, an attempt stored it whose answer was lost: its id is of our making.
+    If it is there already, an attempt stored it whose answer was lost: its id is of our making. If it is not, what met
+    it is unique by an index of the user's own.
     """
     from .._sql.adding import Beside
+    from .._sql.records import get_records
     from .adding import insert_apart
+    from .deduping import changing
 
     text = parameters["content"]
     vectors = await embedded(context, text, metadata)
     given = DEFAULTS | parameters | vectors
     given |= {"owner": context.owner, "dedupe": False, "counts": str(await counts_of(text))}
     beside = Beside(content=vectors["vector"] is not None, fields=vectors["fields"] is not None)
-    await context.retried(lambda inside: insert_apart(inside, given, beside))
+    row = await context.retried(lambda inside: insert_apart(inside, given, beside))
+    own = {"namespace": context.namespace, "ids": [parameters["id"]]}
+    if row["version"] is None and not await context.fetch(get_records, own):
+        raise changing(context, parameters["id"])
 
 
 async def _alone(parameters: dict[str, Any], metadata: dict[str, Any] | None, context: Context) -> None:
