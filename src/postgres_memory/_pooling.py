@@ -142,7 +142,7 @@ class _Aside:
         self._giving: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return self._connection is not None
+        return self._connection is not None and _lives(self._connection)
 
     def take(self) -> PoolConnectionProxy[asyncpg.Record] | None:
         """Return the connection, if one lies here; not one that was lost meanwhile, whose place the pool gets back."""

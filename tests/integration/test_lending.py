@@ -93,6 +93,7 @@ async def test_one_that_the_server_closed_is_not_taken(database: Database) -> No
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
             await asyncio.sleep(0.1)  # the loop hears of it
+            assert lending_of(memory).counts().in_use == 0
             await memory.count()
     await admin.close()
 
