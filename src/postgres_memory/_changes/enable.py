@@ -15,16 +15,17 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
 
 async def enable_changes(context: Context, *, notify: bool) -> str:
     """Turn it on, then wait for the transactions that may not have seen that: those that were under way."""
-    from .._sql.reading_changes import enable_feed
+    from .._sql.reading_changes import PREPARED, RUNNING, enable_feed
 
     _refuse(context, "enable_changes")
     await _refuse_spread(context)
     ((number,),) = await context.fetch(enable_feed, {"namespace": context.namespace, "notify": bool(notify)})
     context.database.fed.add(context.namespace)
-    left, pause = await _running(context), _FIRST_PAUSE
-    while left:
-        await asyncio.sleep(pause)
-        left, pause = left & await _running(context), min(2 * pause, _LONGEST_PAUSE)
+    for under_way in (RUNNING, PREPARED):  # who runs may be prepared before it ends
+        left, pause = await _running(context, under_way), _FIRST_PAUSE
+        while left:
+            await asyncio.sleep(pause)
+            left, pause = left & await _running(context, under_way), min(2 * pause, _LONGEST_PAUSE)
     return cursor_of(context.namespace, number)
 
 
@@ -54,10 +55,8 @@ async def _refuse_spread(context: Context) -> None:
                 )
 
 
-async def _running(context: Context) -> set[str]:
-    """Return the transactions under way in this database."""
-    from .._sql.reading_changes import RUNNING
-
+async def _running(context: Context, under_way: str) -> set[str]:
+    """Return transactions ``under_way`` in this database."""
     async with context.database.acquired() as connection:
         with translated():
-            return {row["running"] for row in await connection.fetch(RUNNING)}
+            return {row["running"] for row in await connection.fetch(under_way)}

@@ -69,15 +69,18 @@ class _Following:
         from .._sql.reading_changes import read_changes
 
         self._context.database.refuse_if_closed()
-        at = self._context.on(await self._ear.connection())
         parameters = self._marks.parameters | {
             "namespace": self._context.namespace,
             "after": self._after,
             "limit": _PAGE,
         }
         try:
+            at = self._context.on(await self._ear.connection())
             return await at.fetch(read_changes, parameters)
         except DatabaseError:
+            self._marks = (
+                Marks()
+            )  # a server that crashed may give transaction ids again that nobody wrote with
             await self._ear.let_go(abruptly=True)
             raise
 

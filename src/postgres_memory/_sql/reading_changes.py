@@ -44,6 +44,13 @@ SELECT l.virtualtransaction::text AS running
 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'virtualxid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.pid <> pg_catalog.pg_backend_pid()
   AND a.datid = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+  AND a.backend_type <> 'autovacuum worker'
+"""
+
+#: Those that were prepared, which no process runs any more, and which are still to be committed or rolled back.
+PREPARED = """
+SELECT p.transaction::text AS running FROM pg_catalog.pg_prepared_xacts p
+WHERE p.database = pg_catalog.current_database()
 """
 
 #: Whether tables may be spread over several servers, whose transaction ids are not those of this one.

@@ -43,6 +43,8 @@ async def erase(
             "erase() deletes each batch in a transaction of its own; call it outside of a transaction"
         )
     erasing = _Erasing(context, principal, batch_size, progress or (lambda _: None))
+    if principal is None:
+        await erasing.feed()
     last, tokens = await erasing.begin()
     await erasing.tokens(tokens)
     await erasing.memories(last)
@@ -99,6 +101,12 @@ class _Erasing:
 
         (row,) = await self._context.fetch(last_memory, self._parameters, self._owned, repeatable=True)
         return row["last"], row["tokens"]
+
+    async def feed(self) -> None:
+        """Turn the change feed off: it tells nothing of this, and readers are not to pass over what is half gone."""
+        from .._sql.reading_changes import disable_feed
+
+        await self._context.fetch(disable_feed, self._parameters, repeatable=True)
 
     async def tokens(self, number: int) -> None:
         """Delete the oldest tokens of a namespace, so many at least; a principal has none of its own."""

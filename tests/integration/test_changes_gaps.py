@@ -1,0 +1,77 @@
+"""What might have left a gap in a feed that nobody is told of."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from postgres_memory import Change, Erased, PostgresMemory
+from postgres_memory.errors import ChangesOffError
+from tests.conftest import Database
+
+from .change_feeds import read
+from .examined import healthy_database
+
+
+async def test_turning_it_on_waits_for_prepared_transactions() -> None:
+    """Also for one that was prepared while it waited for it to end."""
+    async with healthy_database(max_prepared_transactions="4") as database:
+        raw = await asyncpg.connect(database.direct_dsn)
+        async with PostgresMemory(database.dsn) as memory:
+            await raw.execute("BEGIN")
+            await memory.add("unseen", id="before", connection=raw)
+            await raw.execute("PREPARE TRANSACTION 'before'; BEGIN")
+            await memory.add("unseen", id="meanwhile", connection=raw)
+            enabling = asyncio.create_task(memory.enable_changes(notify=False))
+            await asyncio.sleep(0.3)
+            await raw.execute("PREPARE TRANSACTION 'meanwhile'")
+            for name in ("before", "meanwhile"):
+                await asyncio.sleep(0.6)
+                assert not enabling.done()
+                await raw.execute(f"COMMIT PREPARED '{name}'")
+            since = await asyncio.wait_for(enabling, 10)
+            assert {record.id for record in await memory.get_many(["before", "meanwhile"]) if record} == {
+                "before",
+                "meanwhile",
+            }
+            await raw.execute("BEGIN")
+            await memory.add("late", id="late", connection=raw)
+            await raw.execute("PREPARE TRANSACTION 'late'")
+            await memory.add("early", id="early")
+            reading = asyncio.create_task(read(memory, since))
+            await asyncio.sleep(0.5)
+            assert not reading.done()
+            await raw.execute("COMMIT PREPARED 'late'")
+            assert [change.id for change in await asyncio.wait_for(reading, 10)] == ["late", "early"]
+        await raw.close()
+
+
+async def test_who_follows_while_a_namespace_is_erased_is_told(memory: PostgresMemory) -> None:
+    """However far erasing came: what is there of the feed is all of it, or there is none."""
+    since = await memory.enable_changes()
+    for number in range(6):
+        await memory.add("x", id=f"{number}")
+    outcomes: list[list[Change] | Exception] = []
+
+    async def look() -> None:
+        try:
+            outcomes.append(await read(memory, since))
+        except ChangesOffError as error:
+            outcomes.append(error)
+
+    looking: list[asyncio.Task[None]] = []
+
+    def interrupt(erased: Erased) -> None:
+        looking.append(asyncio.create_task(look()))
+        if erased.changes:
+            raise KeyError("interrupted")
+
+    with pytest.raises(KeyError):
+        await memory.erase(memory.namespace, batch_size=2, progress=interrupt)
+    await asyncio.gather(*looking)
+    assert outcomes
+    assert all(isinstance(outcome, ChangesOffError) for outcome in outcomes)
+    with pytest.raises(ChangesOffError):
+        await read(memory, since)
