@@ -8,7 +8,8 @@ import asyncpg
 import pytest
 
 from postgres_memory import Change, Erased, PostgresMemory
-from postgres_memory.errors import ChangesOffError
+from postgres_memory._sql.feed import CHANNEL, payload
+from postgres_memory.errors import ChangesOffError, NotFoundError
 from tests.conftest import Database
 
 from .change_feeds import read
@@ -75,3 +76,30 @@ async def test_who_follows_while_a_namespace_is_erased_is_told(memory: PostgresM
     assert all(isinstance(outcome, ChangesOffError) for outcome in outcomes)
     with pytest.raises(ChangesOffError):
         await read(memory, since)
+
+
+async def test_what_is_heard_names_nobody_and_only_what_happened(
+    memory: PostgresMemory, database: Database
+) -> None:
+    """Every login may listen: it learns no name of a namespace. What changes nothing wakes nobody."""
+    await memory.enable_changes()
+    await memory.add("x", id="a", idempotency_key="key")
+    raw = await asyncpg.connect(database.direct_dsn)
+    heard: list[object] = []
+    await raw.add_listener(CHANNEL, lambda *said: heard.append(said[3]))
+    await memory.delete("none")
+    await memory.delete_many({"importance": 0.1})
+    await memory.unrelate("a", "a", "supports")
+    await memory.add("x", id="a", idempotency_key="key")
+    assert (await memory.add_many([{"content": "x", "id": "a"}], on_conflict="ignore")).stored == 0
+    assert (await memory.purge_expired()).memories == 0
+    with pytest.raises(NotFoundError):
+        await memory.update("none", importance=0.1)
+    for call in (memory.supersede("none", "x"), memory.archive("none"), memory.restore("none")):
+        with pytest.raises(NotFoundError):
+            await call
+    await memory.clear()
+    await asyncio.sleep(0.2)
+    assert heard == [payload("memory", memory.namespace)]
+    assert memory.namespace not in str(heard)
+    await raw.close()

@@ -36,7 +36,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from .calls import refuse_without_events
-from .feed import CHANNEL, payload
+from .feed import CHANNEL
 from .names import quote_text
 from .parameters import numbers_parameter, text_parameter
 from .schema import Tables
@@ -99,7 +99,9 @@ def told(tables: Tables, *events: Select[Any]) -> tuple[CTE, ...]:
     if tables.quiet:
         return ()
     rows = (union_all(*events) if len(events) > 1 else events[0]).subquery("event")
-    row = select(text_parameter("namespace"), *(rows.c[name] for name in _COLUMNS)).where(_is_fed(tables))
+    # A condition on the row itself, or it would be asked, and told, before it is known whether there are any.
+    is_told = case((rows.c.memory_id.is_(None), false()), else_=_is_fed(tables))
+    row = select(text_parameter("namespace"), *(rows.c[name] for name in _COLUMNS)).where(is_told)
     statement = insert(tables.changes).from_select(["namespace", *_COLUMNS], row, include_defaults=False)
     return (statement.cte("told"),)
 
@@ -122,8 +124,11 @@ def tell_of_loaded(tables: Tables) -> Select[Any]:
 def _is_fed(tables: Tables) -> ColumnElement[bool]:
     """Say that the namespace has a feed, having told those who listen that there is something for them."""
     settings = tables.namespace_settings
-    spoken = literal_column(quote_text(payload(tables.schema, "")), Text).concat(settings.c.namespace)
-    notified = func.pg_notify(literal_column(quote_text(CHANNEL)), spoken).is_not(None)
+    name = literal_column(quote_text(f"{tables.schema}."), Text).concat(settings.c.namespace)
+    digest = func.encode(
+        func.sha256(func.convert_to(name, literal_column("'UTF8'"))), literal_column("'hex'")
+    )
+    notified = func.pg_notify(literal_column(quote_text(CHANNEL)), digest).is_not(None)
     return (
         select(
             case(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from .names import qualified
 
 #: The channel on which transactions that wrote events say so; what they say is a `payload`.
@@ -11,8 +13,8 @@ FEED_IS_ON = "PMCF1"
 
 
 def payload(schema: str, namespace: str) -> str:
-    """Return what is said on `CHANNEL` of a namespace."""
-    return f"{schema}.{namespace}"
+    """Return what is said on `CHANNEL` of a namespace: no name, since every login of the database may listen."""
+    return hashlib.sha256(f"{schema}.{namespace}".encode()).hexdigest()
 
 
 def refusing_function(schema: str) -> str:
