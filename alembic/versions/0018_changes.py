@@ -35,7 +35,11 @@ CREATE TABLE {schema}.changes (
     label text,
     CONSTRAINT changes_pkey PRIMARY KEY (namespace, seq),
     CONSTRAINT changes_namespace_check CHECK (octet_length(namespace) BETWEEN 1 AND 255),
-    CONSTRAINT changes_kind_check CHECK (kind IN ('added', 'updated', 'superseded', 'archived', 'restored', 'deleted', 'related', 'unrelated'))
+    CONSTRAINT changes_kind_check CHECK (kind IN ('added', 'updated', 'superseded', 'archived', 'restored', 'deleted', 'related', 'unrelated')),
+    CONSTRAINT changes_memory_id_check CHECK (octet_length(memory_id) BETWEEN 1 AND 255),
+    CONSTRAINT changes_target_id_check CHECK (octet_length(target_id) BETWEEN 1 AND 255),
+    CONSTRAINT changes_relation_type_check CHECK (relation_type IN ('supports', 'contradicts', 'extends', 'precedes', 'follows', 'related')),
+    CONSTRAINT changes_label_check CHECK (octet_length(label) <= 255)
 )""")
     op.execute(f"""\
 CREATE FUNCTION {schema}.refuse_without_events() RETURNS text LANGUAGE plpgsql

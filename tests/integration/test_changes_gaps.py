@@ -103,3 +103,25 @@ async def test_what_is_heard_names_nobody_and_only_what_happened(
     assert heard == [payload("memory", memory.namespace)]
     assert memory.namespace not in str(heard)
     await raw.close()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"memory_id": ""},
+        {"memory_id": "x" * 256},
+        {"relation_type": "no such", "target_id": "b", "label": ""},
+        {"relation_type": "related", "target_id": "x" * 256, "label": ""},
+        {"relation_type": "related", "target_id": "b", "label": "x" * 256},
+    ],
+)
+async def test_nobody_writes_what_a_feed_cannot_be_read_with(
+    memory: PostgresMemory, database: Database, event: dict[str, str]
+) -> None:
+    """A login with the rights of a principal may insert, and must not stop who follows."""
+    row = {"namespace": memory.namespace, "kind": "related", "memory_id": "a"} | event
+    values = ", ".join(f"'{value}'" for value in row.values())
+    raw = await asyncpg.connect(database.direct_dsn)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await raw.execute(f"INSERT INTO memory.changes ({', '.join(row)}) VALUES ({values})")
+    await raw.close()

@@ -52,13 +52,15 @@ def namespace_settings(metadata: MetaData) -> Table:
     )
 
 
+#: How memories are related.
+RELATION_TYPES = ("supports", "contradicts", "extends", "precedes", "follows", "related")
+
 #: What an event of the change feed says.
 CHANGE_KINDS = ("added", "updated", "superseded", "archived", "restored", "deleted", "related", "unrelated")
 
 
 def changes(metadata: MetaData) -> Table:
     """The events of the change feeds: what happened to which memory, and nothing of what is in it."""
-    kinds = ", ".join(f"'{kind}'" for kind in CHANGE_KINDS)
     return Table(
         "changes",
         metadata,
@@ -78,7 +80,12 @@ def changes(metadata: MetaData) -> Table:
         Column("label", Text),
         PrimaryKeyConstraint("namespace", "seq", name="changes_pkey"),
         CheckConstraint(key_length("namespace"), name="changes_namespace_check"),
-        CheckConstraint(f"kind IN ({kinds})", name="changes_kind_check"),
+        CheckConstraint(f"kind IN {CHANGE_KINDS}", name="changes_kind_check"),
+        # Who has the rights of a principal may write what the feed cannot be read with, or that fills memory.
+        CheckConstraint(key_length("memory_id"), name="changes_memory_id_check"),
+        CheckConstraint(key_length("target_id"), name="changes_target_id_check"),
+        CheckConstraint(f"relation_type IN {RELATION_TYPES}", name="changes_relation_type_check"),
+        CheckConstraint("octet_length(label) <= 255", name="changes_label_check"),
     )
 
 

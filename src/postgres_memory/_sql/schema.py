@@ -29,7 +29,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from .names import qualified, quote
-from .namespace_tables import changes, key_length, known_words, namespace_settings, write_tokens
+from .namespace_tables import (
+    RELATION_TYPES,
+    changes,
+    key_length,
+    known_words,
+    namespace_settings,
+    write_tokens,
+)
 from .space_tables import embedding_spaces, memory_embeddings
 from .types import QualifiedVector
 
@@ -38,7 +45,6 @@ SHORT_SQUARED_NORM = 131072
 
 MEMORY_TYPES = ("session", "persistent", "synthetic")
 STATUSES = ("active", "superseded", "archived")
-RELATION_TYPES = ("supports", "contradicts", "extends", "precedes", "follows", "related")
 
 
 @dataclass(frozen=True, slots=True)
