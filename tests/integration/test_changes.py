@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from postgres_memory import PostgresMemory, SyncPostgresMemory
+from postgres_memory._sql.feed import payload
 from postgres_memory.errors import (
     ChangesLostError,
     ChangesOffError,
@@ -176,7 +177,7 @@ async def test_without_notify_who_follows_looks_now_and_then(
     assert len(await follower.until(2)) == 2
     await follower.stop()
     await raw.fetchval("SELECT 1")
-    assert heard == ["memory.default"]
+    assert heard == [payload("memory", "default")]
     await raw.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 
 import asyncpg
 import pytest
@@ -12,7 +13,7 @@ from postgres_memory._sql.feed import CHANNEL, payload
 from postgres_memory.errors import ChangesOffError, NotFoundError
 from tests.conftest import Database
 
-from .change_feeds import read
+from .change_feeds import read, told
 from .examined import healthy_database
 
 
@@ -124,4 +125,28 @@ async def test_nobody_writes_what_a_feed_cannot_be_read_with(
     raw = await asyncpg.connect(database.direct_dsn)
     with pytest.raises(asyncpg.CheckViolationError):
         await raw.execute(f"INSERT INTO memory.changes ({', '.join(row)}) VALUES ({values})")
+    await raw.close()
+
+
+async def test_an_import_that_waits_for_who_adds_the_same_updates_it(
+    memory: PostgresMemory, database: Database
+) -> None:
+    """And one that waits for who deletes it adds it, whatever was there when it began."""
+    await memory.enable_changes()
+    for id_ in ("comes", "goes"):
+        await memory.add("x", id=id_)
+    file = io.BytesIO()
+    await memory.export(file)
+    file.seek(0)
+    await memory.delete("comes")
+    raw = await asyncpg.connect(database.direct_dsn)
+    await raw.execute("BEGIN")
+    await memory.add("x", id="comes", connection=raw)
+    await memory.delete("goes", connection=raw)
+    importing = asyncio.create_task(memory.import_(file, on_conflict="update"))
+    await asyncio.sleep(0.5)
+    assert not importing.done()
+    await raw.execute("COMMIT")
+    await asyncio.wait_for(importing, 10)
+    assert told(await read(memory))[-2:] == [("updated", "comes", 2), ("added", "goes", 1)]
     await raw.close()

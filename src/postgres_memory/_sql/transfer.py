@@ -183,22 +183,12 @@ def import_memories(tables: Tables, update_existing: bool) -> Select[Any]:
     hashed = _hashed(tables, stored, given, update_existing)
     accessed = _accessed(tables, stored, given, update_existing)
     statement = select(stored.c.id, stored.c.seq).add_cte(hashed, accessed)
-    statement = statement.add_cte(*told(tables, of_memories(stored, _kind(tables, stored, update_existing))))
+    # A line says its version, which tells nothing of whether the memory was there.
+    kind = case((stored.c.is_new, literal_column("'added'", Text)), else_=literal_column("'updated'", Text))
+    statement = statement.add_cte(*told(tables, of_memories(stored, kind)))
     if not update_existing:
         return statement
     return statement.add_cte(embedded_again(tables, stored), outdated_taken_away(tables, stored))
-
-
-def _kind(tables: Tables, stored: CTE, update_existing: bool) -> ColumnElement[str]:
-    """Return what became of a memory: a line says its version, which tells nothing of whether it was there."""
-    added: ColumnElement[str] = literal_column("'added'", Text)
-    if not update_existing:
-        return added
-    before = tables.memories.alias("before")
-    there: Select[Any] = select(literal_column("1")).where(
-        before.c.namespace == stored.c.namespace, before.c.id == stored.c.id
-    )
-    return case((there.correlate(stored).exists(), literal_column("'updated'", Text)), else_=added)
 
 
 def _recordset(parameter: str, columns: dict[str, TypeEngine[Any]]) -> TableValuedAlias:
@@ -247,7 +237,9 @@ def _stored(tables: Tables, given: CTE, update_existing: bool) -> CTE:
         "version",
         *(["metadata"] if update_existing else []),
     ]
-    return statement.returning(*(memories.c[name] for name in names)).cte("stored")
+    # What was there was locked to be updated, maybe by who waited for it: a snapshot does not know.
+    is_new = literal_column("xmax = 0", Boolean).label("is_new")
+    return statement.returning(*(memories.c[name] for name in names), is_new).cte("stored")
 
 
 def _hashed(tables: Tables, stored: CTE, given: CTE, update_existing: bool) -> CTE:
