@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from typing import Any
 
 import asyncpg
 import pytest
@@ -13,7 +14,7 @@ from postgres_memory._sql.feed import CHANNEL, payload
 from postgres_memory.errors import ChangesOffError, NotFoundError
 from tests.conftest import Database
 
-from .change_feeds import read, told
+from .change_feeds import Follower, read, told
 from .examined import healthy_database
 
 
@@ -150,3 +151,27 @@ async def test_an_import_that_waits_for_who_adds_the_same_updates_it(
     await asyncio.wait_for(importing, 10)
     assert told(await read(memory))[-2:] == [("updated", "comes", 2), ("added", "goes", 1)]
     await raw.close()
+
+
+async def test_where_it_cannot_listen_it_leaves_no_connections_behind(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is being demoted refuses to, for as long as following is tried again."""
+    opened: list[asyncpg.Connection[asyncpg.Record]] = []
+    listen = asyncpg.Connection.add_listener
+
+    async def refused(connection: asyncpg.Connection[asyncpg.Record], *given: Any) -> None:
+        opened.append(connection)
+        if len(opened) < 5:
+            raise asyncpg.ReadOnlySQLTransactionError("cannot execute LISTEN during recovery")
+        await listen(connection, *given)
+
+    monkeypatch.setattr(asyncpg.Connection, "add_listener", refused)
+    async with PostgresMemory(database.direct_dsn, retry_for=30) as memory:
+        await memory.enable_changes()
+        await memory.add("x")
+        follower = Follower(memory)
+        await follower.until(1)
+        assert [connection.is_closed() for connection in opened] == [True] * 4 + [False]
+        await follower.stop()
+        assert opened[-1].is_closed()
