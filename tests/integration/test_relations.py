@@ -62,6 +62,7 @@ async def test_a_missing_end_is_named_and_nothing_is_written(
     with pytest.raises(NotFoundError) as raised:
         await memory.relate(source, target, RELATED)
     assert (raised.value.ids, raised.value.__cause__) == (missing, None)
+    assert str(raised.value).endswith("in namespace 'default', and a relation needs both its ends")
     assert await memory.relations("a", direction="both") == []
 
 

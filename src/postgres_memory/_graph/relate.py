@@ -17,7 +17,7 @@ from ..records import MemoryRelationType
 _FOREIGN_KEY_VIOLATION = "23503"
 _NO_RIGHT = "42501"
 _NO_TARGET = "memory_relations_target_fkey"
-_DETAIL = ", so nothing can relate to it"
+_DETAIL = ", and a relation needs both its ends"
 
 
 async def relate(

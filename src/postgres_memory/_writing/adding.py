@@ -318,7 +318,9 @@ async def _insert(context: Context, addition: Addition, prepared: Prepared) -> R
     if isinstance(row, Written):
         return row
     if row is not None and row["missing"]:
-        raise NotFoundError(namespace, tuple(sorted(set(row["missing"]))), ", so nothing can relate to it")
+        raise NotFoundError(
+            namespace, tuple(sorted(set(row["missing"]))), ", and a relation needs both its ends"
+        )
     return row
 
 

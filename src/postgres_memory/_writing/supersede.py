@@ -59,7 +59,9 @@ async def supersede(context: Context, old_id: str, new: Prepared) -> MemoryRecor
         raise await not_there(context, old_id)
     _refuse_inactive(namespace, old_id, MemoryStatus(row["found"]))
     if row["missing"]:
-        raise NotFoundError(namespace, tuple(sorted(set(row["missing"]))), ", so nothing can relate to it")
+        raise NotFoundError(
+            namespace, tuple(sorted(set(row["missing"]))), ", and a relation needs both its ends"
+        )
     if row["version"] is None:
         raise ConflictError(f"there is a memory {id_!r} already", namespace=namespace, id=id_)
     return replace(new.as_stored(row), supersedes=old_id)
