@@ -134,7 +134,10 @@ class ChangesOffError(PostgresMemoryError):
     """The ``namespace`` has no change feed; `enable_changes` turns it on."""
 
     def __init__(self, namespace: str) -> None:
-        super().__init__(f"namespace {namespace!r} has no change feed; enable_changes() turns it on")
+        super().__init__(
+            f"namespace {namespace!r} has no change feed; "
+            "enable_changes() turns it on, or the command postgres-memory enable-changes"
+        )
         self.namespace = namespace
 
 

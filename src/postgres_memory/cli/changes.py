@@ -24,7 +24,7 @@ def changes(
             "--since",
             metavar="CURSOR",
             show_default=False,
-            help="Begin behind this change, whose cursor was printed; without it, at the oldest that is kept.",
+            help="Begin behind the change of this cursor, which --json prints; without it, at the oldest that is kept.",
         ),
     ] = None,
     follow: Annotated[

@@ -20,4 +20,5 @@ def disable_changes(
     if as_json:
         print_json({"was_on": was_on})
     else:
-        say("off" if was_on else "it was off already")
+        state = "is off" if was_on else "was off already"
+        say(f"the change feed of namespace {namespace!r} {state}")
