@@ -122,6 +122,7 @@ class TestStats:
         assert (outcome.status, outcome.err) == (0, "")
         for word in ("1 memory of namespace 'default'", "persistent", "memory_hash_embeddings", "valid"):
             assert word in outcome.out
+        assert not any(line.startswith(" ") for line in outcome.out.splitlines())
         assert any(blocks in outcome.out for blocks in ("▁▁▁▁█", "____#"))
 
     def test_json(self, run: Callable[..., Outcome], database: Database) -> None:

@@ -42,6 +42,7 @@ def test_help_cuts_no_name_of_a_variable_in_a_usual_terminal(command: str) -> No
         (["find", "--limit", "some"], "invalid value for '--limit': "),
         (["count", "--bogus"], "no such option: --bogus"),
         (["bogus"], "no such command 'bogus'"),
+        (["stor"], "no such command 'stor'"),
         (["count", "twice"], "got unexpected extra argument"),
     ],
 )
@@ -58,6 +59,7 @@ def test_what_is_refused_is_what_was_given(
         main(arguments)
     assert ended.value.code == 2
     complained = capsys.readouterr().err
+    assert "?;" not in complained
     assert complained.startswith(f"postgres-memory: {message}")
     assert complained.count("\n") == 1
 

@@ -35,7 +35,7 @@ class Tally:
 def delete(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", show_default=False, help="Which; - reads one a line."),
+        typer.Argument(metavar="ID", show_default=False, help="Which; - reads one a line."),
     ] = None,
     filter: options.Filter = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete every memory of the namespace.")] = False,

@@ -155,5 +155,6 @@ def _refuse(error: Any) -> int:
         return WRONG_USE
     said = " ".join(str(error.format_message()).split()).removesuffix(".").replace(": Value error, ", ": ")
     asked = NAME if context is None else context.command_path
-    complain(f"{said[:1].lower()}{said[1:]}; see {asked} --help")
+    more = " See" if said.endswith("?") else "; see"
+    complain(f"{said[:1].lower()}{said[1:]}{more} {asked} --help")
     return WRONG_USE

@@ -19,7 +19,9 @@ Dsn = Annotated[
 ]
 Namespace = Annotated[
     str,
-    typer.Option("--namespace", envvar="POSTGRES_MEMORY_NAMESPACE", help="Whose memory, or which."),
+    typer.Option(
+        "--namespace", envvar="POSTGRES_MEMORY_NAMESPACE", help="The namespace: whose memory it is."
+    ),
 ]
 Schema = Annotated[str, typer.Option("--schema", help="The database schema that holds the tables.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

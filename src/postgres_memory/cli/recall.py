@@ -117,7 +117,7 @@ def _data(hits: Hits) -> dict[str, Any]:
 
 def _print(hits: Hits, namespace: str, *, explain: bool) -> None:
     if not hits:
-        complain(f"nothing to show of namespace {namespace!r}")
+        complain(f"nothing found in namespace {namespace!r}")
     else:
         parts = list(dict.fromkeys(name for hit in hits for name in hit.parts))
         made = table("score", *parts, "id", "content", numbers=("score", *parts))

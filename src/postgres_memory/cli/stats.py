@@ -85,7 +85,7 @@ def _growth(growth: Sequence[DayCount]) -> str:
 
 def _tables(found: Stats) -> Table:
     made = _titled(
-        f"{size(found.bytes)} in tables and indexes", "table", "rows", "dead", "size", "indexes", ""
+        f"{size(found.bytes).lstrip()} in tables and indexes", "table", "rows", "dead", "size", "indexes", ""
     )
     for one in found.tables:
         own = one.bytes + one.long_values_bytes
