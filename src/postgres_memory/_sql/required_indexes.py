@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Dialect, Index, PrimaryKeyConstraint, UniqueConstraint
+from sqlalchemy import Dialect, Index, MetaData, PrimaryKeyConstraint, UniqueConstraint
 from sqlalchemy.dialects import registry
 from sqlalchemy.schema import AddConstraint, CreateIndex
 
@@ -38,7 +38,8 @@ def required_indexes(tables: Tables) -> list[RequiredIndex]:
 
 def _every(tables: Tables) -> Iterator[RequiredIndex]:
     for table in tables.metadata.tables.values():
-        for constraint in table.constraints:
+        # Of a copy: a statement that adds a constraint takes it out of the one that creates its table.
+        for constraint in table.to_metadata(MetaData()).constraints:
             if isinstance(constraint, PrimaryKeyConstraint | UniqueConstraint):
                 yield _of_constraint(table.name, constraint)
         for index in table.indexes:
