@@ -153,7 +153,12 @@ async def test_pruning(memory: PostgresMemory) -> None:
     assert await memory.prune_changes(LONG) == 0
     await asyncio.sleep(0.6)
     await add(memory, "f")
-    assert await memory.prune_changes(timedelta(seconds=0.5), batch_size=2) == 5
+    old, told = timedelta(seconds=0.5), list[int]()
+    assert await memory.prune_changes(old, batch_size=2, dry_run=True, progress=told.append) == 5
+    assert await memory.prune_changes(LONG, dry_run=True) == 0
+    assert told == []
+    assert await memory.prune_changes(old, batch_size=2, progress=told.append) == 5
+    assert told == [2, 4, 5]
     assert await ids(memory) == ["f"]
     assert await ids(memory, changes[4].cursor) == ["f"]
     for lost in (beginning, *(change.cursor for change in changes[:4])):
@@ -257,7 +262,9 @@ def use_the_commands(run: Callable[..., Outcome]) -> None:
     ]
     assert run("changes", "--since", lines[1]["cursor"]).out.count("\n") == 1
     assert run("prune-changes", "--older-than", "1").out == "0 changes deleted\n"
-    assert json.loads(run("prune-changes", "--older-than", "0.00000001", "--json").out) == {"changes": 3}
+    old = ("prune-changes", "--older-than", "0.00000001")
+    assert run(*old, "--dry-run").out == "3 changes would be deleted\n"
+    assert json.loads(run(*old, "--json").out) == {"dry_run": False, "changes": 3}
     lost = run("changes", "--since", cursor)
     assert (lost.status, "not there any more" in lost.err) == (1, True)
     assert run("changes", "--since", "x").status == 2

@@ -20,6 +20,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Update,
+    and_,
     case,
     cast,
     delete,
@@ -141,6 +142,18 @@ def read_changes(tables: Tables) -> Select[Any]:
         .select_from(state.outerjoin(page, true()))
         .order_by(page.c.seq)
     )
+
+
+def count_old_events(tables: Tables) -> Select[Any]:
+    """Count the first events, up to number ``safe`` and the first that is not old."""
+    changes = tables.changes
+    decided = and_(
+        changes.c.namespace == text_parameter("namespace"), changes.c.seq <= number_parameter("safe")
+    )
+    cut = func.statement_timestamp() - seconds(float_parameter("older_than"))
+    not_old = select(func.min(changes.c.seq)).where(decided, changes.c.created_at >= cut).scalar_subquery()
+    first_kept = func.coalesce(not_old, literal_column("9223372036854775807"))
+    return select(func.count()).select_from(changes).where(decided, changes.c.seq < first_kept)
 
 
 def prune_events(tables: Tables) -> Select[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from datetime import timedelta
 
     from .._context import Context
@@ -68,10 +68,18 @@ class ChangeVerbs:
 
         return await disable_changes(self._context)
 
-    async def prune_changes(self, older_than: timedelta, *, batch_size: int = 1_000) -> int:
+    async def prune_changes(
+        self,
+        older_than: timedelta,
+        *,
+        batch_size: int = 1_000,
+        dry_run: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> int:
         """Delete the changes of this namespace that are older than ``older_than``, and return how many there were.
 
-        ``batch_size`` at a time, each batch in a transaction of its own. Who has not read them by then is told so by
+        ``batch_size`` at a time, each batch in a transaction of its own, after which ``progress`` is called with how
+        many there were so far. With ``dry_run`` they are counted and stay. Who has not read them by then is told so by
         ChangesLostError. Waits for the transactions that write and were under way.
 
         Raises InvalidTypeError or InvalidValueError for a bad duration or size, and UsageError for a principal and
@@ -79,4 +87,6 @@ class ChangeVerbs:
         """
         from .._changes.prune import prune_changes
 
-        return await prune_changes(self._context, older_than, batch_size=batch_size)
+        return await prune_changes(
+            self._context, older_than, batch_size=batch_size, dry_run=dry_run, progress=progress
+        )
