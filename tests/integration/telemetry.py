@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -69,6 +70,7 @@ class Telemetry:
 
 def set_up(monkeypatch: pytest.MonkeyPatch) -> Telemetry:
     """Have the library tell a telemetry of its own."""
+    gc.collect()  # objects on pools of other tests, which need not be closed, would be told of
     telemetry = Telemetry()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: telemetry.tracers)
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: telemetry.meters)
