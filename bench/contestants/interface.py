@@ -50,6 +50,8 @@ class Contestant:
     threaded = False
     #: It holds memories in its process: no database is made for it.
     in_process = False
+    #: Stores items as fast as it can; here no value, since not all can.
+    bulk: Any
 
     def versions(self) -> str:
         return ", ".join(f"{name} {version(name)}" for name in self.distributions)
@@ -68,7 +70,7 @@ class Contestant:
 
     async def fill(self, items: Sequence[Item]) -> None:
         """Store items, unmeasured."""
-        loading = self.bulk(items)  # type: ignore[attr-defined]
+        loading = self.bulk(items)
         if not self.threaded:
             await loading
 

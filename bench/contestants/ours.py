@@ -13,6 +13,7 @@ from suite.worker import resident
 
 from contestants.interface import Contestant, Item
 from postgres_memory import MemoryPermissions, PostgresMemory, Ranking
+from postgres_memory._access import AccessTracking
 from postgres_memory.embedding.hashing import HashEmbedder
 from postgres_memory.filters import field
 
@@ -29,7 +30,7 @@ class Contender(Contestant):
         "create_index(), and create_metadata_index(); they return whole records"
     )
     distributions = ("asyncpg", "sqlalchemy")
-    tracking = "batched"
+    tracking: AccessTracking = "batched"
     pool_max_size = 10
 
     async def open(self, dsn: str) -> None:
@@ -41,7 +42,7 @@ class Contender(Contestant):
         self.memory = PostgresMemory(
             self.dsn,
             namespace=place,
-            access_tracking=self.tracking,  # type: ignore[arg-type]
+            access_tracking=self.tracking,
             pool_max_size=self.pool_max_size,
             embedder=HashEmbedder() if near else None,
             space=SPACE if near else None,
