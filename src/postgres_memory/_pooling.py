@@ -253,9 +253,8 @@ class Lending:
             waited_in_vain(self.name)
             raise self._exhausted(loop.time()) from None
         if not at_once and self._given_back:
-            self._given_back -= (
-                1  # it was given back while it was waited for; who comes next has to wait for it
-            )
+            # It was given back while it was waited for; who comes next has to wait.
+            self._given_back -= 1
         return connection
 
     def _exhausted(self, now: float) -> PoolExhaustedError:
