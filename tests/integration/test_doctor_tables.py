@@ -82,13 +82,19 @@ async def test_a_table_that_is_mostly_empty(
 async def test_rows_that_get_too_old(
     database: Database, memory: PostgresMemory, age: int, severity: str
 ) -> None:
-    await execute(
-        database,
-        "UPDATE pg_class SET relfrozenxid = "
-        f"((pg_current_xact_id()::text::bigint + 4294967296 - {age}) % 4294967296)::text::xid "
-        "WHERE oid = 'memory.memory_relations'::regclass",
-    )
-    one = await finding(memory, "wraparound")
+    # The lock keeps an autovacuum worker, which comes for just such tables, from freezing it before it is looked at.
+    holding = await asyncpg.connect(database.direct_dsn)
+    try:
+        await holding.execute("BEGIN; LOCK TABLE memory.memory_relations IN SHARE UPDATE EXCLUSIVE MODE")
+        await execute(
+            database,
+            "UPDATE pg_class SET relfrozenxid = "
+            f"((pg_current_xact_id()::text::bigint + 4294967296 - {age}) % 4294967296)::text::xid "
+            "WHERE oid = 'memory.memory_relations'::regclass",
+        )
+        one = await finding(memory, "wraparound")
+    finally:
+        await holding.close()
     assert (one.severity, one.data["table"]) == (severity, "memory_relations")
     await execute(database, str(one.fix))
     assert (await finding(memory, "wraparound")).severity == "ok"

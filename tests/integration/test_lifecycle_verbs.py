@@ -96,7 +96,7 @@ async def test_supersede_refuses_what_is_not_there_or_not_active(memory: Postgre
         await memory.supersede("z", "fact", id="a")
     assert taken.value.id == "a"
     relation = MemoryRelation("nobody", MemoryRelationType.RELATED)
-    with pytest.raises(NotFoundError, match="nothing can relate") as target:
+    with pytest.raises(NotFoundError, match="a relation needs both its ends") as target:
         await memory.supersede("z", "fact", relations=[relation])
     assert target.value.ids == ("nobody",)
     assert await statuses(memory, "z") == [("z", "active")]
