@@ -12,22 +12,21 @@ from suite.texts import id_of, item
 from suite.worker import resident
 
 from contestants.interface import Contestant, Item
-from postgres_memory import MemoryPermissions, PostgresMemory, Ranking
+from postgres_memory import MemoryPermissions, PostgresMemory
 from postgres_memory._access import AccessTracking
 from postgres_memory.embedding.hashing import HashEmbedder
 from postgres_memory.filters import field
 
 #: An embedding space of the hash embedding's vectors, for the index that all embedders have.
 SPACE = "hash32"
-VECTORS = Ranking(vector=1.0, lexical=0.0)
 topic_field = field("metadata", "topic")
 
 
 class Contender(Contestant):
     name = "ours"
     note = (
-        "near and filtered are recall() with the weight of vectors alone, in a space of the same 32 dimensions with "
-        "create_index(), and create_metadata_index(); they return whole records"
+        'near and filtered are recall(ranking="vector") in a space of the same 32 dimensions with create_index(), and '
+        "create_metadata_index(); they return whole records"
     )
     distributions = ("asyncpg", "sqlalchemy")
     tracking: AccessTracking = "batched"
@@ -72,11 +71,11 @@ class Contender(Contestant):
         return [entry.metadata["i"] for entry in await self.memory.search(query, limit)]
 
     async def near(self, query: str, limit: int) -> list[int]:
-        hits = await self.memory.recall(query, limit=limit, ranking=VECTORS)
+        hits = await self.memory.recall(query, limit=limit, ranking="vector")
         return [hit.record.metadata["i"] for hit in hits]
 
     async def filtered(self, query: str, limit: int, topic: str) -> list[int]:
-        hits = await self.memory.recall(query, limit=limit, ranking=VECTORS, filter=topic_field == topic)
+        hits = await self.memory.recall(query, limit=limit, ranking="vector", filter=topic_field == topic)
         return [hit.record.metadata["i"] for hit in hits]
 
     async def get(self, id: str) -> None:

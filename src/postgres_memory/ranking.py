@@ -10,7 +10,7 @@ from typing import Literal
 from ._validation import check_duration, kind_of
 from .errors import InvalidTypeError, InvalidValueError
 
-Preset = Literal["hash", "lexical", "hybrid"]
+Preset = Literal["hash", "lexical", "vector", "hybrid"]
 
 #: Products of weights between these are numbers that PostgreSQL computes without an error.
 _LEAST, _MOST = 1e-6, 1e6
@@ -24,12 +24,14 @@ class Ranking:
     space of the object's embedder or, with ``space="hash"``, in the hash space. Without an embedder there is no vector
     to weigh beside words.
 
-    Of the words: ``context`` is how much those of neighbours in the same thread count, as a share of the usual (1.0);
-    ``subject`` is the factor for memories by the subject that the query names, with the object's ``subject_field``;
-    ``thread`` is how much of the best score nearby in its thread a memory gets on top; ``question`` is the factor for
-    memories that end with a question mark; ``dates`` has words of a date in the query found in the time of a memory,
-    and ``forms`` irregular forms of a word found as well (went for go). ``typos`` is how much a known word counts that
-    replaces one which no memory holds, as a share of the usual, where the database has pg_trgm (see `refresh_words`).
+    ``context`` is how much the words and vectors of neighbours in the same thread count, as a share of the usual (1.0).
+
+    Of the words: ``subject`` is the factor for memories by the subject that the query names, with the object's
+    ``subject_field``; ``thread`` is how much of the best score nearby in its thread a memory gets on top; ``question``
+    is the factor for memories that end with a question mark; ``dates`` has words of a date in the query found in the
+    time of a memory, and ``forms`` irregular forms of a word found as well (went for go). ``typos`` is how much a known
+    word counts that replaces one which no memory holds, as a share of the usual, where the database has pg_trgm (see
+    `refresh_words`).
 
     ``fusion`` says how words and vectors come together: ``"sum"`` adds their scores, ``"rrf"`` what their ranks are
     worth. ``relations`` is how much of its score a hit gives to memories that support or extend it or that it supports
@@ -106,6 +108,7 @@ def _check_recency(value: object) -> None:
 PRESETS: Mapping[str, Ranking] = {
     "hash": Ranking(vector=1.0, lexical=0.0, space="hash"),
     "lexical": Ranking(),
+    "vector": Ranking(vector=1.0, lexical=0.0, context=0.0, subject=1.0, thread=0.0, question=1.0),
     "hybrid": Ranking(vector=0.8),
 }
 

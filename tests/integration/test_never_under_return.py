@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from postgres_memory import Hit, MemoryRecord, Page, PostgresMemory, Ranking
-from postgres_memory._sql import similar, word_hits
+from postgres_memory._sql import nearest, word_hits
 from postgres_memory._sql.compile import catalog
 from postgres_memory.filters import Filter
 from postgres_memory.postgres import Verbs
@@ -48,7 +48,7 @@ RANKINGS = {
 def _in_proportion() -> Iterator[None]:
     share = min(SIZE / 100_000, 1)
     with pytest.MonkeyPatch.context() as patch:
-        for module, constant in ((similar, "_READ_THROUGH"), (word_hits, "_FEW")):
+        for module, constant in ((nearest, "_READ_THROUGH"), (word_hits, "_FEW")):
             patch.setattr(module, constant, int(getattr(module, constant) * share))
         catalog.cache_clear()  # statements hold these numbers
         yield
@@ -170,8 +170,8 @@ async def test_what_others_hide_and_what_has_no_direction(
             [one * (1 + number / 1000) if one < 1 else one for one in vectors[name]] for name, number in named
         ]
 
-    monkeypatch.setattr(similar, "_READ_THROUGH", 10)
-    monkeypatch.setattr(similar, "_MOST_SCANNED", 50)
+    monkeypatch.setattr(nearest, "_READ_THROUGH", 10)
+    monkeypatch.setattr(nearest, "_MOST_SCANNED", 50)
     async with (
         PostgresMemory(database.dsn, namespace="others", embedder=embed, space="hidden") as others,
         PostgresMemory(database.dsn, namespace="ours", embedder=embed, space="hidden") as ours,

@@ -13,7 +13,7 @@ import pytest
 
 from postgres_memory import PostgresMemory, Ranking
 from postgres_memory._recall.question import read_question
-from postgres_memory._sql import similar, word_hits
+from postgres_memory._sql import nearest, word_hits
 from postgres_memory.errors import InvalidTypeError, InvalidValueError
 from postgres_memory.filters import field
 from tests.conftest import Database
@@ -460,7 +460,7 @@ async def test_frequent_words_do_not_hide_what_a_filter_asks_for(
 async def test_an_index_of_the_space_is_used_where_there_is_much(
     database: Database, monkeypatch: pytest.MonkeyPatch, statements_anew: None
 ) -> None:
-    monkeypatch.setattr(similar, "_READ_THROUGH", 50)
+    monkeypatch.setattr(nearest, "_READ_THROUGH", 50)
     chance = random.Random(1)
     vectors = {f"text {number}": [chance.gauss(0, 1) for _ in range(8)] for number in range(600)}
 

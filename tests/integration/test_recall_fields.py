@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from postgres_memory import MemoryRecord, PostgresMemory, Ranking
-from postgres_memory._sql import similar
+from postgres_memory._sql import nearest
 from postgres_memory.embedding.fields import check_fields, name_of_field
 from postgres_memory.filters import field
 from postgres_memory.postgres import Verbs
@@ -218,7 +218,7 @@ async def test_with_an_index(
     database: Database, monkeypatch: pytest.MonkeyPatch, statements_anew: None, kind: str, limit: int
 ) -> None:
     """As many memories come back, whatever the index gives: vectors of a few memories, each with many fields."""
-    monkeypatch.setattr(similar, "_READ_THROUGH", 50)
+    monkeypatch.setattr(nearest, "_READ_THROUGH", 50)
     chance = random.Random(kind)
     words = [f"w{number}" for number in range(400)]
 

@@ -38,8 +38,9 @@ THREAD_RARITY = 1.0
 _BLOCKS, _CANDIDATES = (20, 200), (8, 80)
 #: A limit from which everything that holds a word is looked at closely.
 _LARGE_LIMIT = 500
-#: How many of the nearest by their vectors come in, at the least.
-_NEAREST = 100
+#: How many of the nearest by their vectors come in, at the least. Where nothing else counts, how many for one that is
+#: returned and at the least: an index is asked for more, so that one notices where it gives equal vectors.
+_NEAREST, _NEAREST_ALONE = 100, (2, 40)
 
 #: How many hits are read for one that is returned, and at the least, where others judge or choose.
 _READ = (4, 40)
@@ -53,6 +54,8 @@ _WHY = {
     "equal": ", every memory that matches, exactly, since the index gave many equal vectors",
     "index": ", by the index, since many memories match",
 }
+
+_WITHOUT_WORDS = "lexical: left out, it has no weight"
 
 _logger = logging.getLogger(__name__)
 
@@ -156,23 +159,33 @@ async def _by_words(
 ) -> tuple[list[Record], tuple[str, ...]]:
     from .._sql.recalling import recall_lexical
 
-    parameters |= _question(context, text, ranking)
     vector, note = await _vector(context, text, ranking)
+    small = False
     if vector is not None and context.embedder is not None:
         parameters |= {
             "query_vector": vector,
             "dimensions": len(vector),
             "space": context.embedder.space,
         }
-        index = None if exact else (await space_of_embedder(context, context.embedder)).index
+        space = await space_of_embedder(context, context.embedder)
+        index = None if exact or not space.many else space.index
+        small = space.index is not None and not (exact or space.many)
         by_rank = ranking.fusion == "rrf"
         shape = replace(shape, distance=context.embedder.distance, index=index, by_rank=by_rank)
         shape = replace(shape, fields=context.fields)
         shape = _without_words(context, shape, ranking)
+    if shape.vector_alone:
+        from .._sql.recalling_nearest import recall_nearest
+
+        wanted = {"nearest": _looked_at(parameters["limit"], _NEAREST_ALONE)}
+        rows = await context.candidates(recall_nearest, parameters | wanted, shape)
+        if _are_nearest(rows, parameters):
+            return rows, (_WITHOUT_WORDS, note + _how(rows[0], small=small))
+    parameters |= _question(context, text, ranking)
     if not shape.words:
         rows = await context.candidates(recall_lexical, parameters, shape)
         if _are_all(shape, rows, parameters):
-            return rows, ("lexical: left out, it has no weight", _searched(rows, note, shape.distance))
+            return rows, (_WITHOUT_WORDS, _searched(rows, note, shape.distance, small=small))
         shape = replace(shape, words=True, questions=True)
     if ranking.typos and await _compares_words(context):
         shape = replace(shape, typos=True)
@@ -182,14 +195,15 @@ async def _by_words(
         rows = await context.candidates(recall_lexical, parameters, replace(shape, pruned=False))
         where = "every place that has a word, since too few promising ones match"
     read_as = _read_as(rows[0]) if shape.typos and rows else ()
-    return rows, (f"lexical: {where}", *read_as, _searched(rows, note, shape.distance))
+    return rows, (f"lexical: {where}", *read_as, _searched(rows, note, shape.distance, small=small))
 
 
 def _without_words(context: Context, shape: RecallShape, ranking: Ranking) -> RecallShape:
     """Return a shape that looks for no word of the query, if those weigh nothing and name no subject that does."""
     if ranking.lexical or (context.subject_field is not None and ranking.subject != 1):
         return shape
-    return replace(shape, words=False, questions=ranking.question != 1)
+    nearby = bool(ranking.context or ranking.thread)
+    return replace(shape, words=False, questions=ranking.question != 1, nearby=nearby)
 
 
 def _are_all(shape: RecallShape, rows: list[Record], parameters: Mapping[str, Any]) -> bool:
@@ -198,6 +212,14 @@ def _are_all(shape: RecallShape, rows: list[Record], parameters: Mapping[str, An
     if rows and rows[0]["found"] >= limit:
         return True
     return len(rows) < limit and (every or not shape.priors)
+
+
+def _are_nearest(rows: list[Record], parameters: Mapping[str, Any]) -> bool:
+    """Say whether nothing else belongs to the best: what has no vector does, with a score of 0, after all that have."""
+    if not rows or rows[0]["vector_why"] in ("short", "equal"):
+        return False
+    enough = len(rows) == parameters["limit"] or rows[0]["complete"]
+    return bool(enough or parameters["min_score"] > 0)
 
 
 async def _compares_words(context: Context) -> bool:
@@ -219,12 +241,17 @@ def _enough(shape: RecallShape, rows: list[Record], parameters: Mapping[str, Any
     return not shape.filtered or parameters["min_score"] == -math.inf
 
 
-def _searched(rows: list[Record], note: str, distance: str | None) -> str:
+def _searched(rows: list[Record], note: str, distance: str | None, *, small: bool) -> str:
     if distance is None or not rows:
         return note
     if not rows[0]["searched"]:
         return "vector: left out, the embedder's space holds no vectors of its dimensions that are searched"
-    return note + _WHY.get(rows[0]["vector_why"], "")
+    return note + _how(rows[0], small=small)
+
+
+def _how(row: Record, *, small: bool) -> str:
+    why = row["vector_why"]
+    return _WHY.get("small" if small and why == "alone" else why, "")
 
 
 def _where(shape: RecallShape, rows: list[Record]) -> str:
@@ -305,6 +332,7 @@ def _weights(ranking: Ranking) -> dict[str, Any]:
         "distances": [0, *window],
         "nearness": [1.0, *(ranking.context * share for share in window.values())],
         "answer": ANSWER * ranking.context,
+        "around": float(ranking.context),
         "thread_rarity": THREAD_RARITY if ranking.context else 0.0,
         "subject": float(ranking.subject),
         "question": float(ranking.question),

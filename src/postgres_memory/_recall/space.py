@@ -19,10 +19,14 @@ _REMEMBERED = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The ``dimensions`` of a namespace's space, None if it is not there, and the ``index`` that serves it, if any."""
+    """The ``dimensions`` of a namespace's space, None if it is not there, and the ``index`` that serves it, if any.
+
+    A namespace that has not ``many`` embeddings in it is read through, also where there is an index.
+    """
 
     dimensions: int | None
     index: SpaceIndexShape | None
+    many: bool
     until: float
 
 
@@ -39,14 +43,19 @@ async def space_of_embedder(context: Context, embedder: SpaceEmbedder) -> Space:
 
 
 async def _look(context: Context, embedder: SpaceEmbedder) -> Space:
+    from .._sql.nearest import has_many
     from .._sql.space_index import find_space_indexes, index_prefix, shape_of_index
     from .._sql.spaces import get_space
 
     rows = await context.fetch(get_space, {"namespace": context.namespace, "space": embedder.space})
     if not rows:
-        return Space(None, None, 0)
+        return Space(None, None, False, 0)
     dimensions = rows[0]["dimensions"]
     found = await context.fetch(find_space_indexes, {"prefix": index_prefix(embedder.space)})
     shapes = [shape_of_index(row["name"], embedder.space, embedder.distance) for row in found if row["valid"]]
     fitting = [shape for shape in shapes if shape.dimensions == dimensions]
-    return Space(dimensions, fitting[0] if fitting else None, monotonic() + _REMEMBERED)
+    many = False
+    if fitting:
+        asked = {"namespace": context.namespace, "space": embedder.space, "dimensions": dimensions}
+        ((many,),) = await context.candidates(has_many, asked, context.fields)
+    return Space(dimensions, fitting[0] if fitting else None, many, monotonic() + _REMEMBERED)

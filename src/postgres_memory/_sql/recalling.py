@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 from .known_words import replacements
 from .lexical import LexicalLeg, is_question, lexical_leg
+from .nearest import nearest
 from .parameters import apart_from_planning, float_parameter, number_parameter, text_parameter
 from .predicates import Shape, predicate
 from .pulling import with_relations
@@ -30,7 +31,7 @@ from .records import select_records
 from .schema import Tables
 from .scoring import PRIORS, ZERO, RecallShape, added, priors, scores
 from .searching import ranked_by_hash
-from .similar import nearest, nearest_field, similarities
+from .similar import nearest_field, similarities
 from .spaces import readable_space
 from .twins import by_memory
 from .word_hits import APART, Matching, divided, matching_memory, matching_places, number, place_of, seen
@@ -55,7 +56,7 @@ def recall_lexical(tables: Tables, shape: RecallShape) -> Select[Any]:
     why: ColumnElement[Any] = null()
     if shape.distance is not None:
         near = nearest(tables, shape, shape.distance, leg.matching)
-        found, why = _with_nearest(tables, by_words, near.seqs, shape), near.why
+        found, why = _with_nearest(tables, by_words, near.memories, shape), near.why
         similar = similarities(tables, found, shape, shape.distance)
     ranked = scores(leg, found, similar, shape)
     complete = func.coalesce(leg.complete, true())
@@ -75,13 +76,15 @@ def _recall_by_vector(tables: Tables, shape: RecallShape) -> Select[Any]:
     # OFFSET keeps this a lookup of each; a generic plan would read all memories of the namespace into a hash join.
     each = (
         select(*_traits(memories, shape))
-        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == near.seqs.c.seq)
+        .where(memories.c.namespace == text_parameter("namespace"), memories.c.seq == near.memories.c.seq)
         .offset(number(0))
         .lateral("each_near")
     )
-    found = select(*each.c).select_from(near.seqs.join(each, true())).cte("found").prefix_with("MATERIALIZED")
+    found = (
+        select(*each.c).select_from(near.memories.join(each, true())).cte("found").prefix_with("MATERIALIZED")
+    )
     ranked = scores(None, found, similarities(tables, found, shape, shape.distance), shape)
-    return _best(tables, ranked, found, shape, _Said(near.seqs, true(), near.why, matching))
+    return _best(tables, ranked, found, shape, _Said(near.memories, true(), near.why, matching))
 
 
 class _Said(NamedTuple):
@@ -97,9 +100,9 @@ def _best(tables: Tables, ranked: CTE, found: CTE, shape: RecallShape, said: _Sa
     """Select the best of what is ranked, with what is ``said`` of it all."""
     if shape.relations:
         ranked = found = with_relations(tables, ranked, shape)
-    best = _cut(_with_others(tables, ranked, found, shape, said.matching), shape.parts)
+    best = cut(_with_others(tables, ranked, found, shape, said.matching), shape.parts)
     searched = false() if shape.distance is None else readable_space(tables).is_not(None)
-    statement = _records(tables, best, shape.parts).add_columns(
+    statement = whole_records(tables, best, shape.parts).add_columns(
         select(func.count()).select_from(said.counted).scalar_subquery().label("found"),
         said.complete.label("complete"),
         searched.label("searched"),
@@ -129,10 +132,11 @@ def recall_hash(tables: Tables, long_query: bool, shape: Shape) -> Select[Any]:
         .where(memories.c.namespace == text_parameter("namespace"))
     )
     names = ("vector", *PRIORS)
-    return _records(tables, _cut(parts.subquery("everything"), names), names)
+    return whole_records(tables, cut(parts.subquery("everything"), names), names)
 
 
-def _records(tables: Tables, best: CTE, parts: tuple[str, ...]) -> Select[Any]:
+def whole_records(tables: Tables, best: CTE, parts: tuple[str, ...]) -> Select[Any]:
+    """Select the best, in order, as whole records with their scores and these parts."""
     record = (
         select_records(tables)
         .where(
@@ -252,7 +256,7 @@ def _with_others(
     ).cte("everything")
 
 
-def _cut(everything: FromClause, parts: tuple[str, ...]) -> CTE:
+def cut(everything: FromClause, parts: tuple[str, ...]) -> CTE:
     """Add up the parts and keep the best."""
     scored = select(everything, added(everything.c, parts).label("score")).subquery("with_scores")
     return (

@@ -56,13 +56,14 @@ class RecallShape:
     memory holds are replaced.
 
     Without ``words`` none is looked for, nor a subject that they name: there is but the vector. Only then ``questions``
-    may be left out, which weigh what others do.
+    may be left out, which weigh what others do, and what is ``nearby`` in the thread.
     """
 
     matching: Shape
     filtered: bool = False
     words: bool = True
     questions: bool = True
+    nearby: bool = True
     pruned: bool = False
     distance: Distance | None = None
     index: SpaceIndexShape | None = None
@@ -72,6 +73,12 @@ class RecallShape:
     relations: bool = False
     priors: bool = False
     typos: bool = False
+
+    @property
+    def vector_alone(self) -> bool:
+        """Whether the nearest memories are the best."""
+        others = (self.words, self.questions, self.nearby, self.by_rank, self.relations, self.priors)
+        return not any(others)
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -86,7 +86,14 @@ def matching_places(tables: Tables, shape: Shape) -> Matching:
         .cte("matching")
         .prefix_with("MATERIALIZED")
     )
-    return Matching(places, select(func.count()).select_from(places).scalar_subquery() <= number(_FEW))
+    # Materialized, since it is asked for at several places, and counting takes as long as the reading.
+    counted = (
+        select((func.count() <= number(_FEW)).label("few"))
+        .select_from(places)
+        .cte("counted_matching")
+        .prefix_with("MATERIALIZED")
+    )
+    return Matching(places, select(counted.c.few).scalar_subquery())
 
 
 def matching_memory(tables: Tables, seq: ColumnElement[int], shape: Shape, name: str) -> Select[Any]:

@@ -30,7 +30,7 @@ def recall(
         typer.Option(
             "--ranking",
             metavar="NAME|JSON",
-            help='hybrid, lexical, hash, or weights such as {"recency": [0.2, 30]} (a weight, and days).',
+            help='hybrid, lexical, vector, hash, or weights such as {"recency": [0.2, 30]} (a weight, and days).',
         ),
     ] = "hybrid",
     min_score: Annotated[

@@ -45,8 +45,9 @@ class RecallVerbs:
         their priors give them, 0.0 by default; ``min_score`` leaves out all below it.
 
         ``filter`` is as for `find`; it never makes a recall return fewer memories than match it and were asked for.
-        ``ranking`` is ``"hybrid"`` (words and, if this object has an embedder, vectors), ``"lexical"``, ``"hash"`` or a
-        `Ranking`. Without a filter only the most promising places are looked at closely; ``exact=True`` looks at all.
+        ``ranking`` is ``"hybrid"`` (words and, if this object has an embedder, vectors), ``"lexical"``, ``"vector"``
+        (the nearest by the embedder, and nothing else), ``"hash"`` or a `Ranking`. Without a filter only the most
+        promising places are looked at closely; ``exact=True`` looks at all.
         ``as_of`` is the instant at which expiry and recency are judged, by default now. ``explain=True`` gives each hit
         the parts of its score, and its nearest field where this object embeds several. What was left out, such as
         vectors when the embedder fails, is said in the ``plan`` of what is returned.
