@@ -332,7 +332,7 @@ async def test_every_page_is_an_index_range(
         blocks = {}
         for continued in (False, True):
             statement = Catalog("memory", "public").statement(
-                find_memories, column, descending, continued, "active", shape, False
+                find_memories, order, continued, "active", shape, False, 64
             )
             arguments = ", ".join(f"'{values[name]}'" for name in statement.parameters)
             await many_rows.execute(f"SET plan_cache_mode = {mode}; PREPARE page AS {statement.sql}")

@@ -66,6 +66,12 @@ HOT = {
         {"memory_embeddings_pkey", "memories_seq_key"},
         700,
     ),
+    "recall of the nearest": Hot(
+        lambda memory: memory.recall("green tea 77", limit=3, ranking="vector"),
+        "recall_nearest",
+        {"memory_embeddings_pkey", "memories_seq_key"},
+        3,
+    ),
     "get": Hot(lambda memory: memory.get("77"), "get_records", {"memories_pkey"}, 1),
     "find": Hot(
         lambda memory: memory.find(limit=20),

@@ -104,7 +104,7 @@ async def test_a_page_of_what_matches_rarely_is_found_by_it(
         for asked in ANSWERED:
             prepared = prepare_filter(asked)
             statement = Catalog("memory", "public").statement(
-                find_memories, "created_at", True, False, "active", prepared.shape, True
+                find_memories, "-created_at", False, "active", prepared.shape, True, None
             )
             given: dict[str, Any] = {**prepared.parameters, "namespace": "default", "limit": 5}
             values = [given[name] for name in statement.parameters]

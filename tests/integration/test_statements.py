@@ -28,7 +28,7 @@ async def test_store_and_search_take_one_round_trip(database: Database) -> None:
         await memory.search("tea", 0)
         await memory.clear()
         proxy.sent.clear()
-        for number in range(1, 21):
+        for number in (*range(1, 17), 1, 1, 1, 1):
             proxy.round_trips = 0
             await memory.store(f"tea {number}", {"milk": False})
             await memory.search("tea", number)
@@ -87,10 +87,10 @@ async def test_no_plan_reads_all_memories(filled: PostgresMemory, database: Data
         namespace = await connection.fetchval("SELECT min(namespace) FROM memory.memories")
         counts = "{" + ",".join(["1"] * 32) + "}"
         values = {"namespace": namespace, "counts": counts, "query_norm": "32", "limit": "5"}
-        for mode, builder in itertools.product(
-            ("force_generic_plan", "force_custom_plan"), (search_short_query, search_long_query)
+        for mode, (builder, *shape) in itertools.product(
+            ("force_generic_plan", "force_custom_plan"), ((search_short_query, 16), (search_long_query,))
         ):
-            statement = catalog.statement(builder)
+            statement = catalog.statement(builder, *shape)
             arguments = ", ".join(f"'{values[name]}'" for name in statement.parameters)
             await connection.execute(f"SET plan_cache_mode = {mode}; PREPARE ranking AS {statement.sql}")
             plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE ranking ({arguments})")

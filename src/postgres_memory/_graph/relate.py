@@ -51,7 +51,6 @@ async def relate(
         "target_id": relation.target_id,
         "confidence": relation.confidence,
         "metadata": encode_metadata(relation.metadata),
-        "ends": [relation.source_id, relation.target_id],
     }
     try:
         rows = await context.once(store_relation, parameters)

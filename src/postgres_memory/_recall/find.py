@@ -32,6 +32,7 @@ async def find(
 ) -> Page[MemoryRecord]:
     """Check the question, read one record more than the page holds to see whether there is a next one."""
     from .._sql.listing import find_memories
+    from .._sql.parameters import expected_of
     from .._sql.predicates import prepare_filter, visibility_of
     from .._sql.records import record_from_row
 
@@ -48,7 +49,8 @@ async def find(
         after = decode_cursor(cursor, question, of_times=column != "importance")
         parameters |= {"after_value": after.value, "after_seq": after.seq}
     by_metadata = await answers(context, prepared.shape)
-    shape = (column, order_by.startswith("-"), cursor is not None, visibility, prepared.shape, by_metadata)
+    expected = expected_of(at_most + 1) if filter is None else None
+    shape = (order_by, cursor is not None, visibility, prepared.shape, by_metadata, expected)
     rows = await context.fetch(find_memories, parameters, *shape)
     shown = rows[:at_most]
     following = None

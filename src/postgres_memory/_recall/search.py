@@ -44,10 +44,16 @@ async def search(context: Context, query: str, limit: int) -> list[MemoryEntry]:
 
 async def rank(context: Context, counts: list[int], limit: int) -> list[Record]:
     """Return content, metadata (JSON text), score and id of the nearest to ``counts``, best first."""
+    from .._sql.parameters import expected_of
     from .._sql.searching import SHORT_QUERY_SQUARED_NORM, search_long_query, search_short_query
 
     norm = squared_norm(counts)
-    return await context.candidates(
-        search_short_query if norm <= SHORT_QUERY_SQUARED_NORM else search_long_query,
-        {"namespace": context.namespace, "counts": counts, "query_norm": float(norm), "limit": limit},
-    )
+    parameters = {
+        "namespace": context.namespace,
+        "counts": counts,
+        "query_norm": float(norm),
+        "limit": limit,
+    }
+    if norm > SHORT_QUERY_SQUARED_NORM:
+        return await context.candidates(search_long_query, parameters)
+    return await context.candidates(search_short_query, parameters, expected_of(limit))

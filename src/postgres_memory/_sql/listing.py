@@ -23,7 +23,7 @@ from sqlalchemy import (
 from .changes import of_memories, told
 from .locking import doomed
 from .names import qualified
-from .parameters import number_parameter, text_parameter
+from .parameters import apart_from_planning, number_parameter, text_parameter
 from .predicates import Shape, Visibility, predicate, visible
 from .records import select_records
 from .schema import Tables
@@ -35,23 +35,25 @@ _FEW = 2_000
 
 def find_memories(
     tables: Tables,
-    order: str,
-    descending: bool,
+    order_by: str,
     continued: bool,
     visibility: Visibility,
     shape: Shape,
     by_metadata: bool,
+    expected: int | None,
 ) -> Select[Any]:
-    """Select a page of whole records in the order of a column, each with its ``seq``.
+    """Select a page of whole records in the order of a column, with a minus the largest first, each with its ``seq``.
 
     ``continued`` pages begin after the place that the parameters name. Records are completed last, for the memories of
     the page. LATERAL with OFFSET 0 keeps that a lookup per row: under a generic plan, which cannot know the limit, the
     planner would otherwise read whole tables into hash joins.
 
     With ``by_metadata`` an index on metadata leads to what matches, and where that is little, it is put in order; else
-    memories are read in the order asked for until enough match, as they are without the index.
+    memories are read in the order asked for until enough match, as they are without the index. What is ``expected`` of
+    the limit is at most that, where everything matches: which plan is best does not depend on values then.
     """
     memories = tables.memories
+    order, descending = order_by.removeprefix("-"), order_by.startswith("-")
     type_ = memories.c[order].type
     matching = select(memories.c.seq, memories.c[order].label("place")).where(
         *_matching(memories, visibility, shape)
@@ -61,7 +63,11 @@ def find_memories(
         if continued:
             after = tuple_(bindparam("after_value", type_=type_), number_parameter("after_seq"))
             rows = rows.where(tuple_(*key) < after if descending else tuple_(*key) > after)
-        return rows.order_by(*_directed(key, descending)).limit(number_parameter("limit"))
+        rows = rows.order_by(*_directed(key, descending))
+        if expected is not None:
+            first = rows.limit(literal_column(str(expected))).subquery("expected")
+            rows = select(*first.c).order_by(*_directed((first.c.place, first.c.seq), descending))
+        return rows.limit(number_parameter("limit"))
 
     in_order = page(matching, memories.c[order], memories.c.seq)
     if by_metadata:
@@ -77,11 +83,12 @@ def find_memories(
         .offset(literal_column("0"))
         .lateral("record")
     )
-    return (
+    statement = (
         select(*record.c, found.c.seq)
         .select_from(found.join(record, true()))
         .order_by(*_directed((found.c.place, found.c.seq), descending))
     )
+    return statement if expected is None else apart_from_planning(statement)
 
 
 def _first(matching: Select[Any]) -> tuple[CTE, ColumnElement[bool]]:

@@ -84,6 +84,15 @@ def apart_from_planning(statement: Select[Any]) -> Select[Any]:
     return hidden
 
 
+def expected_of(limit: int) -> int | None:
+    """Return a number that ``limit`` does not exceed, one of few; None for what no statement should expect.
+
+    Written into a statement as a first LIMIT, it lets the server know about how much is asked for without a look at the
+    parameter, for which it would plan anew each time.
+    """
+    return next((bound for bound in (16, 64, 256, 1_024, 4_096, 16_384) if limit <= bound), None)
+
+
 def boolean_parameter(name: str) -> BindParameter[bool]:
     """Return a boolean parameter."""
     return bindparam(name, type_=Boolean())

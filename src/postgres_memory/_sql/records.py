@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, FromClause, Select, Text, and_, cast, func, literal_column, select
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Select,
+    Text,
+    and_,
+    cast,
+    column,
+    func,
+    literal_column,
+    select,
+    true,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, REAL, aggregate_order_by
 
 from .._json import decode_metadata
@@ -19,7 +31,7 @@ from ..records import (
 )
 from .calls import may_write
 from .keys import content_key
-from .parameters import text_parameter, texts_parameter
+from .parameters import apart_from_planning, text_parameter, texts_parameter
 from .schema import Tables
 
 
@@ -108,11 +120,21 @@ def is_writable(tables: Tables) -> Select[Any]:
 
 def get_records(tables: Tables) -> Select[Any]:
     """Select the records of some ids of a namespace, in no particular order."""
+    return each_by_id(tables, select_records(tables))
+
+
+def each_by_id(tables: Tables, rows: Select[Any]) -> Select[Any]:
+    """Select of ``rows`` of memories those of some ``ids`` of a namespace, each looked up by itself."""
     memories = tables.memories
-    return select_records(tables).where(
-        memories.c.namespace == text_parameter("namespace"),
-        memories.c.id == func.any(texts_parameter("ids")),
+    asked = (
+        func.unnest(texts_parameter("ids")).table_valued(column("id", Text), name="asked").render_derived()
     )
+    each = (
+        rows.where(memories.c.namespace == text_parameter("namespace"), memories.c.id == asked.c.id)
+        .offset(literal_column("0"))
+        .lateral("record")
+    )
+    return apart_from_planning(select(*each.c).select_from(asked.join(each, true())))
 
 
 def get_record_by_content_key(tables: Tables) -> Select[Any]:

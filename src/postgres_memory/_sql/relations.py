@@ -14,7 +14,6 @@ from sqlalchemy import (
     and_,
     case,
     cast,
-    column,
     delete,
     func,
     literal_column,
@@ -40,11 +39,18 @@ def store_relation(tables: Tables) -> Select[Any]:
     Returns one row: the ids of its ends that are ``missing``, null if none is; then nothing was written.
     """
     relations, memories = tables.memory_relations, tables.memories
-    ends = func.unnest(texts_parameter("ends")).table_valued(column("id", Text), name="ends").render_derived()
-    there: Select[Any] = select(literal_column("1")).where(
-        memories.c.namespace == text_parameter("namespace"), memories.c.id == ends.c.id
-    )
-    missing = select(ends.c.id).where(~there.exists()).cte("missing")
+    ends = (text_parameter(name) for name in ("source_id", "target_id"))
+    # Each by itself: of an array the server does not know how long it is, and would plan anew for each that is given.
+    missing = union_all(
+        *(
+            select(cast(end, Text).label("id")).where(
+                ~select(literal_column("1"))
+                .where(memories.c.namespace == text_parameter("namespace"), memories.c.id == end)
+                .exists()
+            )
+            for end in ends
+        )
+    ).cte("missing")
     given: dict[str, ColumnElement[Any]] = {
         "namespace": text_parameter("namespace"),
         **{name: text_parameter(name) for name in _KEY},

@@ -45,7 +45,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
-from .parameters import counts_parameter, number_parameter, once, text_parameter
+from .parameters import apart_from_planning, counts_parameter, number_parameter, once, text_parameter
 from .schema import SHORT_SQUARED_NORM, Tables
 from .types import negative_inner_product
 
@@ -64,17 +64,24 @@ _DECIMALS = 50
 Visible = Callable[[FromClause], ColumnElement[bool]]
 
 
-def search_short_query(tables: Tables) -> Select[Any]:
-    """Rank memories against a query of ordinary length: float8 for short memories, numeric for long ones."""
-    return _contents(tables, ranked_by_hash(tables, long_query=False, visible=_visible, limit="limit"))
+def search_short_query(tables: Tables, expected: int | None) -> Select[Any]:
+    """Rank memories against a query of ordinary length: float8 for short memories, numeric for long ones.
+
+    ``expected`` is what the limit does not exceed.
+    """
+    ranked = ranked_by_hash(tables, long_query=False, visible=_visible, limit="limit", expected=expected)
+    return apart_from_planning(_contents(tables, ranked))
 
 
 def search_long_query(tables: Tables) -> Select[Any]:
     """Rank memories against a very long query: numeric for all."""
-    return _contents(tables, ranked_by_hash(tables, long_query=True, visible=_visible, limit="limit"))
+    ranked = ranked_by_hash(tables, long_query=True, visible=_visible, limit="limit")
+    return apart_from_planning(_contents(tables, ranked))
 
 
-def ranked_by_hash(tables: Tables, *, long_query: bool, visible: Visible, limit: str) -> CTE:
+def ranked_by_hash(
+    tables: Tables, *, long_query: bool, visible: Visible, limit: str, expected: int | None = None
+) -> CTE:
     """Return seq, exact key and score of the nearest memories; as many as the parameter ``limit`` says."""
     hashes = tables.memory_hash_embeddings
     if long_query:
@@ -86,7 +93,8 @@ def ranked_by_hash(tables: Tables, *, long_query: bool, visible: Visible, limit:
         select(hashes.c.seq)
         .where(visible(hashes), hashes.c.squared_norm <= literal_column(str(SHORT_SQUARED_NORM)))
         .order_by((distance * distance).op("/")(hashes.c.squared_norm).desc(), hashes.c.seq)
-        .limit(number_parameter(limit))
+        # As many as the server can expect: of more than are asked for, the best are the same.
+        .limit(number_parameter(limit) if expected is None else literal_column(str(expected)))
         .cte("short")
     )
     again = hashes.alias("again")

@@ -38,6 +38,7 @@ from .embeddings import embedded_again
 from .keys import content_key, holds_content
 from .parameters import json_parameter, text_parameter, texts_parameter, time_parameter
 from .places import language_of_namespace, place_after, place_in_order
+from .records import each_by_id
 from .schema import Tables
 
 #: Columns of `memories` that a line holds by the same name.
@@ -303,10 +304,7 @@ def find_content_holders(tables: Tables) -> Select[Any]:
 
 def find_memories_by_id(tables: Tables) -> Select[Any]:
     """Return which of some ids exist, each with its number in the insertion order."""
-    memories = tables.memories
-    return select(memories.c.id, memories.c.seq).where(
-        memories.c.namespace == text_parameter("namespace"), memories.c.id == func.any(texts_parameter("ids"))
-    )
+    return each_by_id(tables, select(tables.memories.c.id, tables.memories.c.seq))
 
 
 def import_supersedes(tables: Tables) -> Update:
