@@ -163,11 +163,11 @@ class MemoryRecord:
             _set(self, name, check_optional_key(getattr(self, name), name))
 
 
-def record_from_values(values: dict[str, Any]) -> MemoryRecord:
-    """Return a record of values that were checked before, such as a row of the database; every field must be there."""
+def record_from_values(*values: object) -> MemoryRecord:
+    """Return a record of values that were checked before, such as a row of the database, in the order of its fields."""
     record = object.__new__(MemoryRecord)
-    for name, put in _RECORD_SLOTS:
-        put(record, values[name])
+    for put, value in zip(_RECORD_SLOTS, values, strict=True):
+        put(record, value)
     return record
 
 
@@ -188,8 +188,8 @@ def relation_from_values(
     return relation
 
 
-#: Each field with what puts a value into its slot, which costs a quarter of setting it by its name.
-_RECORD_SLOTS = tuple((item.name, getattr(MemoryRecord, item.name).__set__) for item in fields(MemoryRecord))
+#: What puts a value into the slot of each field, which costs a quarter of setting it by its name.
+_RECORD_SLOTS = tuple(getattr(MemoryRecord, item.name).__set__ for item in fields(MemoryRecord))
 #: One by one, since a record may have many relations, and a loop over five takes three times as long.
 _put_target_id, _put_relation_type, _put_confidence, _put_metadata, _put_label = (
     getattr(MemoryRelation, item.name).__set__ for item in fields(MemoryRelation)

@@ -21,7 +21,6 @@ from sqlalchemy.dialects.postgresql import ARRAY, REAL, aggregate_order_by
 
 from .._json import decode_metadata
 from .._relation_json import decode_relations
-from ..embedding.hashing import normalize
 from ..records import (
     MemoryRecord,
     MemoryStatus,
@@ -29,7 +28,7 @@ from ..records import (
     permissions_of,
     record_from_values,
 )
-from .calls import may_write
+from .calls import may_write, of_pgvector
 from .keys import content_key
 from .parameters import apart_from_planning, text_parameter, texts_parameter
 from .schema import Tables
@@ -82,7 +81,10 @@ def select_records(
         cast(source.c.metadata, Text).label("metadata"),
         access.c.last_accessed,
         func.coalesce(access.c.access_count, literal_column("0")).label("access_count"),
-        cast(hashes.c.embedding, ARRAY(REAL)).label("counts"),
+        # Of length 1, as a record has it: the server comes to the same bits in a tenth of the time.
+        cast(of_pgvector(tables, "l2_normalize", tables.vector(), hashes.c.embedding), ARRAY(REAL)).label(
+            "embedding"
+        ),
         _relations(tables, source).label("relations"),
     ).select_from(joined)
 
@@ -155,15 +157,27 @@ _STATUSES = {member.value: member for member in MemoryStatus}
 
 def record_from_row(row: Row) -> MemoryRecord:
     """Return the record a row of `select_records` holds."""
-    values = {name: row[name] for name in _PLAIN}
-    values["memory_type"] = _TYPES[row["memory_type"]]
-    values["status"] = _STATUSES[row["status"]]
-    values["tags"] = tuple(row["tags"])
-    values["permissions"] = permissions_of(row["owner"], tuple(row["readers"]), tuple(row["writers"]))
-    values["metadata"] = decode_metadata(row["metadata"])
-    values["last_accessed"] = row["last_accessed"]
-    values["access_count"] = row["access_count"]
-    counts = row["counts"]
-    values["embedding"] = None if counts is None else tuple(normalize(counts))
-    values["relations"] = decode_relations(row["relations"])
-    return record_from_values(values)
+    embedding = row["embedding"]
+    return record_from_values(
+        row["id"],
+        row["content"],
+        row["namespace"],
+        _TYPES[row["memory_type"]],
+        _STATUSES[row["status"]],
+        row["created_at"],
+        row["updated_at"],
+        row["last_accessed"],
+        row["access_count"],
+        None if embedding is None else tuple(embedding),
+        tuple(row["tags"]),
+        row["importance"],
+        row["confidence"],
+        decode_metadata(row["metadata"]),
+        decode_relations(row["relations"]),
+        permissions_of(row["owner"], tuple(row["readers"]), tuple(row["writers"])),
+        row["thread_id"],
+        row["session_id"],
+        row["expires_at"],
+        row["supersedes"],
+        row["version"],
+    )
