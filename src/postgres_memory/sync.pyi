@@ -1,6 +1,6 @@
 # Written by scripts/make_sync_stub.py from the asynchronous classes. Do not edit.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from os import PathLike
@@ -253,7 +253,7 @@ class _OperationVerbs:
 class _ChangeVerbs:
     def changes(
         self, since: str | None = None, *, follow: bool = True, poll_interval: float = 1.0
-    ) -> Iterator[Change]: ...
+    ) -> Generator[Change, None]: ...
     def enable_changes(self, *, notify: bool = True) -> str: ...
     def disable_changes(self) -> bool: ...
     def prune_changes(

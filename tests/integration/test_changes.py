@@ -215,7 +215,7 @@ async def test_who_leaves_the_loop_keeps_nothing_open(memory: PostgresMemory, da
     changes = memory.changes()
     assert (await anext(changes)).id == "a"
     assert await raw.fetchval(count) == before + 1
-    await changes.aclose()  # type: ignore[attr-defined]
+    await changes.aclose()
     assert await raw.fetchval(count) == before
     assert memory._connecting.database.on_closing == set()
     await raw.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from .._context import Context
@@ -24,7 +24,7 @@ _PAGE = 500
 
 def changes(
     context: Context, since: str | None, *, follow: bool, poll_interval: float
-) -> AsyncIterator[Change]:
+) -> AsyncGenerator[Change, None]:
     """Check what is asked, and give what yields the events."""
     context.refuse_principal("changes()")
     if context.connection is not None:
@@ -42,7 +42,7 @@ class _Following:
         self._marks = Marks()
         self._ear = Ear(context)
 
-    async def events(self, follow: bool, poll_interval: float) -> AsyncIterator[Change]:
+    async def events(self, follow: bool, poll_interval: float) -> AsyncGenerator[Change, None]:
         async with self._ear as ear:
             while True:
                 ear.forget()

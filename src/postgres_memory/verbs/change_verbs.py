@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
     from datetime import timedelta
 
     from .._context import Context
@@ -19,7 +19,7 @@ class ChangeVerbs:
 
     def changes(
         self, since: str | None = None, *, follow: bool = True, poll_interval: float = 1.0
-    ) -> AsyncIterator[Change]:
+    ) -> AsyncGenerator[Change, None]:
         """Yield what happens to the memories of this namespace, each change at least once and none left out.
 
         Begins behind ``since``, the ``cursor`` of a change that was dealt with, or what `enable_changes` returned; with
