@@ -15,7 +15,6 @@ import itertools
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from postgres_memory.migrations import migrate
 
 from .containers import pooler_container, server_container
 from .pooler import find_pooler, pooler
+from .scratch import make_scratch
 
 TEST_DSN = "POSTGRES_MEMORY_TEST_DSN"
 POOLER = "POSTGRES_MEMORY_TEST_POOLER"
@@ -93,15 +93,16 @@ class Database:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name one folder for the embedded server of this run; the processes of pytest-xdist inherit it.
+    """Make one folder for the files and the embedded server of this run; the processes of pytest-xdist inherit it.
 
     A shell in the background ignores Ctrl-C, and so would every process that a test starts and interrupts.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if FOLDER not in os.environ:
-        os.environ[FOLDER] = tempfile.mkdtemp(prefix="pm-tests-")
-        config.add_cleanup(remove_folder)
+        scratch = make_scratch()
+        config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
+        os.environ[FOLDER] = str(scratch / "server")
     if IMAGE in os.environ and SKIP not in os.environ and not hasattr(config, "workerinput"):
         start_containers(config)
 
@@ -128,10 +129,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     from .faults.summary import write_summary
 
     write_summary(terminalreporter)
-
-
-def remove_folder() -> None:
-    shutil.rmtree(os.environ.pop(FOLDER), ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
