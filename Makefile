@@ -6,6 +6,8 @@ BENCH ?= .venv-bench
 DOCS ?= .venv-docs
 ARGS ?=
 PGBOUNCER ?= pgbouncer
+# Compiling anew in every process of the tests, and in every command that one starts, takes longer than some tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What another version of the server may do otherwise, and what a pooler may.
 IN_CONTAINER := tests/container $(addprefix tests/integration/test_,$(addsuffix .py,bad_input deduping delete_many \

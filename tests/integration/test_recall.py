@@ -193,7 +193,7 @@ async def test_sees_only_its_namespace_and_what_is_active(database: Database) ->
         await one.archive("archived")
         await one.add("green tea old", id="old", thread_id="t")
         await one.supersede("old", "black coffee")
-        gone = datetime.now(UTC) + timedelta(seconds=0.4)
+        gone = datetime.now(UTC) + timedelta(hours=1)
         await one.add("green tea expiring", id="expiring", expires_at=gone, thread_id="t")
         found = [hit.record.id for hit in await one.recall("green tea", limit=2, min_score=0.01)]
         assert sorted(found) == ["active", "expiring"]
