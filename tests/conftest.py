@@ -31,7 +31,7 @@ from postgres_memory.migrations import migrate
 
 from .containers import pooler_container, server_container
 from .pooler import find_pooler, pooler
-from .scratch import make_scratch
+from .scratch import is_in_memory, make_scratch
 
 TEST_DSN = "POSTGRES_MEMORY_TEST_DSN"
 POOLER = "POSTGRES_MEMORY_TEST_POOLER"
@@ -52,6 +52,8 @@ class Server:
 
     dsn: str
     pooled_dsn: str | None = None
+    #: Its files are in memory, where copying them is cheaper than logging what is in them.
+    in_memory: bool = False
 
     def dsn_of(self, database: str, *, pooled: bool = False) -> str:
         dsn = self.pooled_dsn if pooled and self.pooled_dsn else self.dsn
@@ -67,7 +69,8 @@ class Server:
     async def create_database(self, options: str = "") -> str:
         """Create a database with a name of its own and return the name."""
         name = f"pm_{os.getpid()}_{next(_numbers)}"
-        await self.run(f'CREATE DATABASE "{name}" {options}')
+        strategy = "STRATEGY FILE_COPY" if self.in_memory else ""
+        await self.run(f'CREATE DATABASE "{name}" {options} {strategy}')
         return name
 
     async def drop_database(self, name: str) -> None:
@@ -135,7 +138,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def server() -> Iterator[Server]:
     """The server of this run, shared by all of its processes."""
     with served() as dsn, pooled(dsn) as pooled_dsn:
-        yield Server(dsn, pooled_dsn)
+        in_memory = TEST_DSN not in os.environ and is_in_memory(Path(os.environ[FOLDER]))
+        yield Server(dsn, pooled_dsn, in_memory)
 
 
 @contextmanager

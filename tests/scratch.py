@@ -26,6 +26,10 @@ def make_scratch() -> Path:
     return folder
 
 
+def is_in_memory(folder: Path) -> bool:
+    return folder.is_relative_to(_MEMORY)
+
+
 def _room() -> int:
     """How many bytes may be written to memory; 0 where that is unknown."""
     try:
