@@ -67,9 +67,9 @@ async def test_what_was_backed_up_is_restored(
 
 
 async def test_an_upgrade_is_done_as_the_page_says(empty_database: Database, tmp_path: Path) -> None:
-    await migrate(Dsn(empty_database.direct_dsn), revision="0017")
+    await migrate(Dsn(empty_database.direct_dsn), revision="0018")
     follow("upgrade-without-downtime.md", tmp_path, POSTGRES_MEMORY_DSN=empty_database.direct_dsn)
-    assert "-- Running upgrade 0017 -> 0018" in (tmp_path / "upgrade.sql").read_text()
+    assert "-- Running upgrade 0018 -> 0019" in (tmp_path / "upgrade.sql").read_text()
 
 
 def test_the_quickstart_is_followed_by_a_newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

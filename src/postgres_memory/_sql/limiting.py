@@ -4,6 +4,11 @@ A policy keeps the server from using an index for a condition that might tell wh
 approximate index returns only afterwards. So the trusted backend ranks, by the same statements, over tables that carry
 the condition themselves: it is a part of the query, and limits count what meets it. What is found is read again by the
 principal, under the policies.
+
+Where a memory is looked up, the condition is checked. To read a whole namespace that way would be to look at all that
+others have in it, so there what may be read comes from indexes: of what a principal owns, of what everyone may read,
+and of what names somebody. Hash embeddings are read by an array of those numbers: the key is walked along once, where
+a join would search it for each.
 """
 
 from __future__ import annotations
@@ -11,11 +16,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, FromClause, Select, Table, false, literal_column, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Select,
+    Table,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    union_all,
+)
+from sqlalchemy import cast as cast_to
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from .parameters import text_parameter
 from .policies import EVERYONE, PRINCIPAL
-from .schema import Tables
+from .schema import OF_EVERYONE, OWNED, SHARED, Tables
 
 
 def limited(tables: Tables) -> Tables:
@@ -31,12 +52,41 @@ def limited(tables: Tables) -> Tables:
         memories=_table("memories", select(memories).where(may_read(memories))),
         memory_hash_embeddings=_table("memory_hash_embeddings", of_readable),
         memory_relations=_table("memory_relations", between_readable),
+        numbers=_table("numbers", _numbers(memories)),
+        ranked=_table("ranked", _ranked(memories, hashes)),
         # Nobody can tell whose memories they are of.
         known_words=_table("known_words", select(tables.known_words).where(false())),
     )
 
 
-def _table(name: str, rows: Select[Any]) -> Table:
+def _numbers(memories: Table) -> CompoundSelect[Any]:
+    """Return namespace and number of each memory that a principal may read, each once.
+
+    The conditions of the indexes are written out: of a parameter the server could not tell that it meets them.
+    """
+    principal = text_parameter(PRINCIPAL)
+    named = or_(*(principal == list_.any_() for list_ in (memories.c.readers, memories.c.writers)))
+    number = select(memories.c.namespace, memories.c.seq)
+    return union_all(
+        number.where(memories.c.owner == principal, text(OWNED)),
+        number.where(memories.c.owner != principal, text(OF_EVERYONE)),
+        number.where(memories.c.owner != principal, text(SHARED), named),
+    )
+
+
+def _ranked(memories: Table, hashes: Table) -> Select[Any]:
+    """Select the hash embeddings of what a principal may read of the namespace."""
+    readable = _numbers(memories).subquery("readable")
+    of_namespace = select(readable.c.seq).where(readable.c.namespace == text_parameter("namespace"))
+    numbers = select(func.array(of_namespace.scalar_subquery()).label("seqs")).cte("readable_numbers")
+    # An array, which the cast says: `ANY` of a subquery looks at its rows.
+    found = cast_to(select(numbers.c.seqs).scalar_subquery(), ARRAY(BigInteger))
+    return select(hashes).where(
+        hashes.c.namespace == text_parameter("namespace"), hashes.c.seq == found.any_()
+    )
+
+
+def _table(name: str, rows: Select[Any] | CompoundSelect[Any]) -> Table:
     """Return a subquery: to a statement that reads, it is as good as a table."""
     return cast(Table, rows.subquery(name))
 

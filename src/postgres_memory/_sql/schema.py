@@ -43,6 +43,11 @@ from .types import QualifiedVector
 #: Rows up to this squared norm are ranked in float8, exactly; the few longer texts in numeric. See _sql/searching.py.
 SHORT_SQUARED_NORM = 131072
 
+#: Which memories are not the trusted backend's, which everyone may read, and which others that somebody is named by.
+OWNED = "owner <> 'system'"
+OF_EVERYONE = "'*' = ANY (readers || writers)"
+SHARED = "readers || writers <> '{}' AND '*' <> ALL (readers || writers)"
+
 MEMORY_TYPES = ("session", "persistent", "synthetic")
 STATUSES = ("active", "superseded", "archived")
 
@@ -67,6 +72,9 @@ class Tables:
     embedding_spaces: Table
     memory_embeddings: Table
     changes: Table
+    #: Where a statement that reads all of a namespace takes numbers and hash embeddings from; see _sql/limiting.py.
+    numbers: Table
+    ranked: Table
     #: Whether statements are built as if no namespace had a change feed.
     quiet: bool = False
 
@@ -80,6 +88,7 @@ def tables(schema: str, extension_schema: str, trigram_schema: str | None = None
     """Return the tables of ``schema``, their vectors typed in ``extension_schema``."""
     metadata = MetaData(schema=schema)
     memories = _memories(metadata, schema)
+    hashes = _memory_hash_embeddings(metadata, memories, extension_schema)
     spaces = embedding_spaces(metadata)
     return Tables(
         schema=schema,
@@ -87,7 +96,7 @@ def tables(schema: str, extension_schema: str, trigram_schema: str | None = None
         trigram_schema=trigram_schema,
         metadata=metadata,
         memories=memories,
-        memory_hash_embeddings=_memory_hash_embeddings(metadata, memories, extension_schema),
+        memory_hash_embeddings=hashes,
         memory_access=_memory_access(metadata, memories),
         memory_relations=_memory_relations(metadata, memories),
         session_messages=_session_messages(metadata),
@@ -98,6 +107,8 @@ def tables(schema: str, extension_schema: str, trigram_schema: str | None = None
         embedding_spaces=spaces,
         memory_embeddings=memory_embeddings(metadata, memories, spaces, extension_schema),
         changes=changes(metadata),
+        numbers=memories,
+        ranked=hashes,
     )
 
 
@@ -200,6 +211,10 @@ def _memories(metadata: MetaData, schema: str) -> Table:
         Index("memories_updated_at_idx", "namespace", "updated_at", "seq"),
         Index("memories_importance_idx", "namespace", "importance", "seq"),
         Index("memories_place_idx", "namespace", "place", postgresql_where=text("place IS NOT NULL")),
+        # What a principal may read: its own, everyone's, and what names it. Those of the trusted backend are in none.
+        Index("memories_owner_idx", "namespace", "owner", "seq", postgresql_where=text(OWNED)),
+        Index("memories_everyone_idx", "namespace", "seq", "owner", postgresql_where=text(OF_EVERYONE)),
+        Index("memories_shared_idx", "namespace", "seq", postgresql_where=text(SHARED)),
         # An expression and no column: COPY fills it, raw SQL cannot get it wrong, and no row grows.
         Index(
             "memories_terms_idx",

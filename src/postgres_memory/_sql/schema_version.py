@@ -6,7 +6,7 @@ import re
 
 from ..errors import InvalidTypeError, InvalidValueError
 
-REVISION = "0018"
+REVISION = "0019"
 
 #: The newest revision, whichever that is; before the first one; and the first one.
 HEAD, BASE, FIRST = "head", "base", "0001"

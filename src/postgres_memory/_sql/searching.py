@@ -83,7 +83,7 @@ def ranked_by_hash(
     tables: Tables, *, long_query: bool, visible: Visible, limit: str, expected: int | None = None
 ) -> CTE:
     """Return seq, exact key and score of the nearest memories; as many as the parameter ``limit`` says."""
-    hashes = tables.memory_hash_embeddings
+    hashes = tables.ranked
     if long_query:
         ranked = select(hashes.c.seq).where(visible(hashes), hashes.c.squared_norm <= _LARGEST)
         legs = _exactly(tables, hashes, ranked).cte("legs")
@@ -97,7 +97,7 @@ def ranked_by_hash(
         .limit(number_parameter(limit) if expected is None else literal_column(str(expected)))
         .cte("short")
     )
-    again = hashes.alias("again")
+    again = tables.memory_hash_embeddings.alias("again")
     best_short = (
         select(again.c.seq, again.c.squared_norm, again.c.embedding)
         .where(again.c.namespace == text_parameter("namespace"), again.c.seq == short.c.seq)

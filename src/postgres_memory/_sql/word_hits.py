@@ -123,7 +123,7 @@ def place_of(memories: FromClause) -> ColumnElement[int]:
 
 def size_of_namespace(tables: Tables) -> CTE:
     """How many memories the namespace has, ``counted`` or told by their numbers, and from which number to which."""
-    memories = tables.memories
+    memories = tables.numbers
     mine = memories.c.namespace == text_parameter("namespace")
     some = (
         select(memories.c.seq).where(mine).order_by(memories.c.seq).limit(number(_COUNTED)).subquery("some")
