@@ -24,13 +24,13 @@ def upgrade() -> None:
     op.execute(
         f"""
         CREATE INDEX memories_everyone_idx ON {schema}.memories (namespace, seq, owner)
-            WHERE '*' = ANY (readers || writers)
+            WHERE '*' = ANY (readers) OR '*' = ANY (writers)
         """
     )
     op.execute(
         f"""
         CREATE INDEX memories_shared_idx ON {schema}.memories (namespace, seq)
-            WHERE readers || writers <> '{{}}' AND '*' <> ALL (readers || writers)
+            WHERE (readers <> '{{}}' OR writers <> '{{}}') AND '*' <> ALL (readers) AND '*' <> ALL (writers)
         """
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import asyncpg
@@ -12,6 +12,7 @@ from postgres_memory import MemoryPermissions, PostgresMemory, PrincipalMemory
 from tests.conftest import Database
 
 from .conftest import Ran
+from .test_hot_plans import Plan, nodes, plan_of
 from .test_principals_sql import as_principal
 
 MANY = 4_000
@@ -98,3 +99,55 @@ async def test_the_plan_of_a_new_memory_is_kept(
         kept = await connection.fetchval(query, prepared.get_name())
     await connection.close()
     assert kept == 2, kept
+
+
+#: Of ten memories alice owns one, everyone may read one, and one names her. Two others name somebody.
+SOME = [
+    MemoryPermissions("alice"),
+    MemoryPermissions(readers=("*",)),
+    MemoryPermissions("bob", writers=("alice",)),
+    MemoryPermissions("bob", readers=("carol",)),
+    MemoryPermissions("carol", writers=("bob", "dave")),
+    *[MemoryPermissions("bob")] * 2,
+    *[MemoryPermissions()] * 3,
+]
+READABLE, NAMING = MANY * 3 // 10, MANY * 3 // 10
+
+
+def rows_read(plan: Plan, table: str) -> float:
+    """Return how many rows of a table a statement looked at."""
+    each: Iterator[float] = (
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in nodes(plan)
+        if node.get("Relation Name") == table
+    )
+    return sum(each)
+
+
+@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+@pytest.mark.parametrize("analyzed", [True, False])
+async def test_search_reads_what_may_be_read(
+    database: Database, memory: PostgresMemory, ran: Ran, mode: str, analyzed: bool
+) -> None:
+    """And in an index only, or where lists name somebody: neither the memories of others nor their embeddings."""
+    connection = await asyncpg.connect(database.direct_dsn)
+    await connection.execute("ALTER TABLE memory.memories SET (autovacuum_enabled = false)")
+    await connection.execute("ALTER TABLE memory.memory_hash_embeddings SET (autovacuum_enabled = false)")
+    for namespace in (memory.namespace, "one", "two", "three"):
+        async with PostgresMemory(database.dsn, namespace=namespace) as filled:
+            await filled.add_many(
+                {"content": f"the kettle sings {number}", "permissions": SOME[number % 10]}
+                for number in range(MANY)
+            )
+    if analyzed:
+        await connection.execute("VACUUM ANALYZE memory.memories, memory.memory_hash_embeddings")
+    ran.clear()
+    assert len(await memory.as_principal("alice").search("the kettle sings 7", limit=5)) == 5
+    statement, arguments = next(one for one in ran if one[0].name == "search_short_query")
+    plan = await plan_of(connection, statement, arguments, mode)
+    await connection.close()
+    used = {node["Index Name"] for node in nodes(plan) if node.get("Index Name")}
+    assert {"memories_owner_idx", "memories_everyone_idx", "memories_shared_idx"} <= used
+    looked_up = 5 * 2
+    assert rows_read(plan, "memory_hash_embeddings") <= READABLE + looked_up
+    assert rows_read(plan, "memories") <= MANY * 2 // 10 + NAMING + looked_up

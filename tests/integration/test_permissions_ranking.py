@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
+from typing import Any
 
 import asyncpg
 import pytest
+from sqlalchemy import Select, select
 
 from postgres_memory import Hits, MemoryPermissions, PostgresMemory, Ranking
+from postgres_memory._sql.compile import catalog, compile_statement
+from postgres_memory._sql.parameters import text_parameter
+from postgres_memory._sql.schema import Tables
 from postgres_memory.config import Dsn
 from postgres_memory.migrations import migrate
 from tests.conftest import Database
 from tests.embedders import WordEmbedder
 
+from .permission_model import OWNERS, one_of_each, readable
+
 HERS, HIS = MemoryPermissions("alice"), MemoryPermissions("bob")
+
+#: Lists that have the principal and everyone, in either order, and nobody.
+BOTH: tuple[tuple[str, ...], ...] = (("alice", "*"), ("*", "alice", "bob"), ())
 
 RANKINGS = {
     "words": Ranking(),
@@ -21,6 +32,10 @@ RANKINGS = {
     "both, by sums": Ranking(vector=1.0, relations=0.5),
     "both, by ranks": Ranking(vector=1.0, fusion="rrf"),
 }
+
+
+def numbers_of(tables: Tables) -> Select[Any]:
+    return select(tables.numbers.c.seq).where(tables.numbers.c.namespace == text_parameter("namespace"))
 
 
 def shown(hits: Hits) -> list[tuple[str, float, dict[str, float]]]:
@@ -90,3 +105,25 @@ async def test_a_principal_reads_what_the_primary_has(database: Database, empty_
         assert [hit.record for hit in await alice.recall("kettle")] == [hers]
         assert [entry.content for entry in await alice.search("kettle")] == [hers.content]
         assert await memory.count() == 0, "what a principal reads is taken for a write"
+
+
+async def test_search_ranks_what_may_be_read_and_each_of_it_once(database: Database) -> None:
+    """Whoever owns it, and whatever lists have the principal, everyone, or both; also as recall counts them."""
+    connection = await asyncpg.connect(database.direct_dsn)
+    async with PostgresMemory(database.dsn) as memory:
+        records = await one_of_each(memory)
+        for number, (owner, *lists) in enumerate(product(OWNERS, BOTH, BOTH)):
+            permissions = MemoryPermissions(owner, *lists)
+            records.append(await memory.add(f"the kettle boils {number}", permissions=permissions))
+        elsewhere = PostgresMemory(database.dsn, namespace="elsewhere")
+        await one_of_each(elsewhere)
+        await elsewhere.close()
+        statement = compile_statement("numbers", numbers_of(catalog("memory", "public").limited))
+        for principal in ("alice", "bob", "carol", "dave"):
+            expected = sorted(record.content for record in readable(principal, records))
+            found = await memory.as_principal(principal).search("the kettle", limit=200)
+            assert sorted(entry.content for entry in found) == expected, principal
+            values = {"namespace": "default", "principal": principal}
+            numbers = await connection.fetch(statement.sql, *(values[name] for name in statement.parameters))
+            assert len(set(numbers)) == len(numbers) == len(expected), principal
+    await connection.close()

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     CompoundSelect,
     FromClause,
@@ -28,7 +29,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    text,
     union_all,
 )
 from sqlalchemy import cast as cast_to
@@ -68,10 +68,14 @@ def _numbers(memories: Table) -> CompoundSelect[Any]:
     named = or_(*(principal == list_.any_() for list_ in (memories.c.readers, memories.c.writers)))
     number = select(memories.c.namespace, memories.c.seq)
     return union_all(
-        number.where(memories.c.owner == principal, text(OWNED)),
-        number.where(memories.c.owner != principal, text(OF_EVERYONE)),
-        number.where(memories.c.owner != principal, text(SHARED), named),
+        number.where(memories.c.owner == principal, _as_indexed(OWNED)),
+        number.where(memories.c.owner != principal, _as_indexed(OF_EVERYONE)),
+        number.where(memories.c.owner != principal, _as_indexed(SHARED), named),
     )
+
+
+def _as_indexed(condition: str) -> ColumnElement[bool]:
+    return literal_column(f"({condition})", Boolean)
 
 
 def _ranked(memories: Table, hashes: Table) -> Select[Any]:

@@ -43,10 +43,11 @@ from .types import QualifiedVector
 #: Rows up to this squared norm are ranked in float8, exactly; the few longer texts in numeric. See _sql/searching.py.
 SHORT_SQUARED_NORM = 131072
 
-#: Which memories are not the trusted backend's, which everyone may read, and which others that somebody is named by.
+#: Which memories are not the trusted backend's, which everyone may read, and which others somebody is named by. Each
+#: list by itself: of the two together the planner has no statistics.
 OWNED = "owner <> 'system'"
-OF_EVERYONE = "'*' = ANY (readers || writers)"
-SHARED = "readers || writers <> '{}' AND '*' <> ALL (readers || writers)"
+OF_EVERYONE = "'*' = ANY (readers) OR '*' = ANY (writers)"
+SHARED = "(readers <> '{}' OR writers <> '{}') AND '*' <> ALL (readers) AND '*' <> ALL (writers)"
 
 MEMORY_TYPES = ("session", "persistent", "synthetic")
 STATUSES = ("active", "superseded", "archived")
