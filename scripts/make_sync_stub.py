@@ -129,6 +129,13 @@ class Translation(ast.NodeTransformer):
         """Rename what has another name here."""
         return ast.Name(RENAMED.get(node.id, node.id))
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Say of a generator what it yields; that nothing is sent to it is the default."""
+        if isinstance(node.value, ast.Name) and node.value.id == "AsyncGenerator":
+            assert isinstance(node.slice, ast.Tuple)
+            return ast.Subscript(self.visit(node.value), self.visit(node.slice.elts[0]))
+        return self.generic_visit(node)
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         """Drop from a union what is left out, and what became the same."""
         parts = {}
