@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: For how many seconds a call tries again what passes: longer than a failover takes.
 RETRY_FOR = 15.0
+#: The version of the server from which on it reads a key along an array in one pass.
+_WALKS_ARRAYS = 17
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -128,7 +130,10 @@ class Connecting:
         # Private to asyncpg, and looked at gently: it spares asking the server for its database's name.
         name = getattr(getattr(connection, "_params", None), "database", None)
         self.database.described = described(name, self.schema, None if self.dsn is None else self.dsn.server)
-        return catalog(self.schema, *await check_schema_revision(connection, self.schema))
+        known = await check_schema_revision(connection, self.schema)
+        return catalog(
+            self.schema, *known, walks_arrays=connection.get_server_version().major >= _WALKS_ARRAYS
+        )
 
 
 def connect(

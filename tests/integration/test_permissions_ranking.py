@@ -38,6 +38,10 @@ def numbers_of(tables: Tables) -> Select[Any]:
     return select(tables.numbers.c.seq).where(tables.numbers.c.namespace == text_parameter("namespace"))
 
 
+def ranked_of(tables: Tables) -> Select[Any]:
+    return select(tables.ranked.c.seq).where(tables.ranked.c.namespace == text_parameter("namespace"))
+
+
 def shown(hits: Hits) -> list[tuple[str, float, dict[str, float]]]:
     return [(hit.record.id, hit.score, dict(hit.parts)) for hit in hits]
 
@@ -118,12 +122,17 @@ async def test_search_ranks_what_may_be_read_and_each_of_it_once(database: Datab
         elsewhere = PostgresMemory(database.dsn, namespace="elsewhere")
         await one_of_each(elsewhere)
         await elsewhere.close()
-        statement = compile_statement("numbers", numbers_of(catalog("memory", "public").limited))
+        statements = [compile_statement("numbers", numbers_of(catalog("memory", "public").limited))]
+        for newer in (True, False):  # servers
+            limited = catalog("memory", "public", walks_arrays=newer).limited
+            statements.append(compile_statement("ranked", ranked_of(limited)))
         for principal in ("alice", "bob", "carol", "dave"):
             expected = sorted(record.content for record in readable(principal, records))
             found = await memory.as_principal(principal).search("the kettle", limit=200)
             assert sorted(entry.content for entry in found) == expected, principal
             values = {"namespace": "default", "principal": principal}
-            numbers = await connection.fetch(statement.sql, *(values[name] for name in statement.parameters))
-            assert len(set(numbers)) == len(numbers) == len(expected), principal
+            for statement in statements:
+                given = (values[name] for name in statement.parameters)
+                numbers = await connection.fetch(statement.sql, *given)
+                assert len(set(numbers)) == len(numbers) == len(expected), (principal, statement.name)
     await connection.close()

@@ -73,10 +73,16 @@ class Catalog:
     """The statements of one schema, each compiled once per builder and shape; those used last are kept."""
 
     def __init__(
-        self, schema: str, extension_schema: str, trigram_schema: str | None = None, bound: bool = False
+        self,
+        schema: str,
+        extension_schema: str,
+        trigram_schema: str | None = None,
+        bound: bool = False,
+        *,
+        walks_arrays: bool = True,
     ) -> None:
         self.tables = tables(schema, extension_schema, trigram_schema)
-        self.limited = limited(self.tables)
+        self.limited = limited(self.tables, walks_arrays=walks_arrays)
         self._quiet = replace(self.tables, quiet=True)
         #: Whether policies take the login for itself, whoever it says it is: it is nobody's trusted backend.
         self.bound = bound
@@ -135,10 +141,18 @@ class Catalog:
 
 @lru_cache(maxsize=64)
 def catalog(
-    schema: str, extension_schema: str, trigram_schema: str | None = None, bound: bool = False
+    schema: str,
+    extension_schema: str,
+    trigram_schema: str | None = None,
+    bound: bool = False,
+    *,
+    walks_arrays: bool = True,
 ) -> Catalog:
-    """Return the catalog of a schema: one for all objects of the process, so that each statement is compiled once."""
-    return Catalog(schema, extension_schema, trigram_schema, bound)
+    """Return the catalog of a schema: one for all objects of the process, so that each statement is compiled once.
+
+    Where the server ``walks_arrays``, a key is read along an array in one pass, as PostgreSQL does from version 17 on.
+    """
+    return Catalog(schema, extension_schema, trigram_schema, bound, walks_arrays=walks_arrays)
 
 
 def compile_statement(name: str, executable: BuiltStatement) -> Statement:

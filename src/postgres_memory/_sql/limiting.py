@@ -39,8 +39,12 @@ from .policies import EVERYONE, PRINCIPAL
 from .schema import OF_EVERYONE, OWNED, SHARED, Tables
 
 
-def limited(tables: Tables) -> Tables:
-    """Return the tables for reading alone: the memories a principal may read, and what belongs to those alone."""
+def limited(tables: Tables, *, walks_arrays: bool) -> Tables:
+    """Return the tables for reading alone: the memories a principal may read, and what belongs to those alone.
+
+    A server that does not walk along a key by an array searches it for each number, which takes longer than to look at
+    all that the namespace has where most of it may be read.
+    """
     memories, hashes, relations = tables.memories, tables.memory_hash_embeddings, tables.memory_relations
     of_readable = select(hashes).where(_readable(memories, "memory_of_hash", hashes, "seq"))
     between_readable = select(relations).where(
@@ -53,7 +57,7 @@ def limited(tables: Tables) -> Tables:
         memory_hash_embeddings=_table("memory_hash_embeddings", of_readable),
         memory_relations=_table("memory_relations", between_readable),
         numbers=_table("numbers", _numbers(memories)),
-        ranked=_table("ranked", _ranked(memories, hashes)),
+        ranked=_table("ranked", _ranked(memories, hashes) if walks_arrays else of_readable),
         # Nobody can tell whose memories they are of.
         known_words=_table("known_words", select(tables.known_words).where(false())),
     )
