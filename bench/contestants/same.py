@@ -73,7 +73,7 @@ class Contender(Contestant):
         changed: dict[str, Any] = {}
         if verb in _ELSEWHERE:
             changed["namespace"] = f"{self.place} same"
-        if verb == "relate":
+        if verb == "relate" and "label" in parameters:  # not of what takes old write tokens away now and then
             changed["label"] = f"{parameters['label']} again"
         if parameters.get("token") is not None:
             changed["token"] = new_id()
