@@ -67,8 +67,7 @@ def nearest(
         return Nearest(
             _materialized(_or_of_few(tables, exact, shape, distance, matching), "nearest"), constant("alone")
         )
-    indexed, given = _by_index(tables, shape, distance, index, few)
-    short, equal = select(given.c.short).scalar_subquery(), select(given.c.equal).scalar_subquery()
+    indexed, short, equal = _by_index(tables, shape, distance, index, few)
     each = exact.subquery("each")
     again = or_(short, equal)
     both: SelectBase = union_all(
@@ -85,9 +84,8 @@ def nearest_at_once(
     if shape.index is None:
         return nearest(tables, shape, distance, matching)
     few = None if matching is None else matching.few
-    indexed, given = _by_index(tables, shape, distance, shape.index, few)
+    indexed, short, equal = _by_index(tables, shape, distance, shape.index, few)
     found = _or_of_few(tables, indexed.select(), shape, distance, matching)
-    short, equal = select(given.c.short).scalar_subquery(), select(given.c.equal).scalar_subquery()
     return Nearest(found.cte("nearest"), _reason(few, short, equal))
 
 
@@ -104,15 +102,16 @@ def _by_index(
     distance: Distance,
     index: SpaceIndexShape,
     few: ColumnElement[bool] | None,
-) -> tuple[CTE, CTE]:
+) -> tuple[CTE, ColumnElement[bool], ColumnElement[bool]]:
     """Return what the index gives unless few match, and whether that is too ``short``, or most of it ``equal``."""
     found = _nearest_by_index(tables, distance, shape, index).subquery("found_by_index").select()
     rows = _materialized(found if few is None else found.where(~few), "by_index")
     indexed = rows if shape.fields.are_usual else _of_memories(rows, index)
     counted = select(func.count()).select_from(indexed).scalar_subquery()
     distinct = func.count(rows.c.distance.distinct()) * number(2)
-    given = select((counted < _asked_of(index)).label("short"), (distinct < func.count()).label("equal"))
-    return indexed, _materialized(given.select_from(rows), "given")
+    judged = select((counted < _asked_of(index)).label("short"), (distinct < func.count()).label("equal"))
+    given = _materialized(judged.select_from(rows), "given")
+    return indexed, select(given.c.short).scalar_subquery(), select(given.c.equal).scalar_subquery()
 
 
 def has_many(tables: Tables, fields: EmbeddedFields) -> Select[Any]:
