@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from postgres_memory._database import Database
 
@@ -27,8 +28,5 @@ def recorded() -> Iterator[list[Sent]]:
         sent.append((statement, dict(parameters)))
         return await fetch(self, statement, parameters, *rest)
 
-    Database.fetch = noted  # type: ignore[method-assign]
-    try:
+    with patch.object(Database, "fetch", noted):
         yield sent
-    finally:
-        Database.fetch = fetch  # type: ignore[method-assign]
