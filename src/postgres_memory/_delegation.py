@@ -13,7 +13,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from ._background import BackgroundLoop
-from .errors import InvalidTypeError, UsageError
+from .errors import ClosedError, InvalidTypeError, UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -90,7 +90,8 @@ class Synchronous:
         finally:
             close = getattr(iterator, "aclose", None)
             if close is not None:
-                self._call(lambda _: close())
+                with suppress(ClosedError):  # what it held ended with the connections
+                    self._call(lambda _: close())
 
     @contextmanager
     def _block(self, manager: AbstractAsyncContextManager[Any]) -> Iterator[Any]:
@@ -106,6 +107,11 @@ class Synchronous:
             self._call(enter)
             with _taken_over(variables):
                 yield self._given(entered[0])
+        except GeneratorExit as error:
+            # Nobody left the block: it is freed, perhaps at the interpreter's exit, when all is rolled back already.
+            with suppress(ClosedError):
+                self._leave(manager, error)
+            raise
         except BaseException as error:
             # Entered, it is left, also where the wait for that was interrupted.
             if entered and self._leave(manager, error):

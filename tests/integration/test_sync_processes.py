@@ -61,11 +61,13 @@ memory = SyncPostgresMemory(dsn)
 block = memory.transaction()
 tx = block.__enter__()
 tx.store("never committed")
+entered = threading.Event()
 def hang():
     with memory.transaction() as tx:
+        entered.set()
         time.sleep(60)
 threading.Thread(target=hang, daemon=True).start()
-memory.count()
+assert entered.wait(30)
 print(time.monotonic())
 """
     ended, _, logged = run(database, body).partition("\n")
@@ -73,6 +75,21 @@ print(time.monotonic())
     assert "a call or a transaction was still open" in logged
     with SyncPostgresMemory(database.dsn) as memory:
         assert memory.count() == 0
+
+
+def test_what_is_freed_after_the_object_was_closed_says_nothing(database: Database) -> None:
+    body = """
+import logging
+logging.basicConfig(stream=sys.stdout)
+memory = SyncPostgresMemory(dsn)
+memory.enable_changes()
+memory.store("some text")
+feed = memory.changes()
+next(feed)
+block = memory.transaction()
+block.__enter__().store("never committed")
+"""
+    run(database, body)
 
 
 FORK = """
