@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from postgres_memory import Hit, MemoryRecord, Page, PostgresMemory, Ranking
+from postgres_memory._recall import space
 from postgres_memory._sql import nearest, word_hits
 from postgres_memory._sql.compile import catalog
 from postgres_memory.filters import Filter
 from postgres_memory.postgres import Verbs
+from postgres_memory.ranking import Preset
 from tests.conftest import Database, Server
 
 from .many_memories import (
@@ -36,9 +38,10 @@ from .many_memories import (
 
 LIMITS = (200, 1000)
 QUERIES = 3
-RANKINGS = {
+RANKINGS: dict[str, Ranking | Preset] = {
     "hybrid": Ranking(vector=0.6),
     "vector": Ranking(vector=1, lexical=0),
+    "nearest": "vector",
     "lexical": Ranking(),
     "hash": Ranking(vector=1, lexical=0, space="hash"),
 }
@@ -48,8 +51,10 @@ RANKINGS = {
 def _in_proportion() -> Iterator[None]:
     share = min(SIZE / 100_000, 1)
     with pytest.MonkeyPatch.context() as patch:
-        for module, constant in ((nearest, "_READ_THROUGH"), (word_hits, "_FEW")):
+        for module, constant in ((nearest, "_READ_THROUGH"), (word_hits, "FEW")):
             patch.setattr(module, constant, int(getattr(module, constant) * share))
+        scans = tuple((most * share, ef_search, int(few * share)) for most, ef_search, few in space._SCANS)
+        patch.setattr(space, "_SCANS", scans)
         catalog.cache_clear()  # statements hold these numbers
         yield
     catalog.cache_clear()
@@ -149,7 +154,7 @@ async def test_copies(database: Database, ranking: str) -> None:
                 found = await memory.recall(query, limit=limit, ranking=RANKINGS[ranking])
                 exact = await memory.recall(query, limit=limit, ranking=RANKINGS[ranking], exact=True)
                 assert len(ids(found)) == limit
-                if ranking == "vector":
+                if ranking in ("vector", "nearest"):
                     assert found.plan[1].endswith("since the index gave many equal vectors")
                 assert [hit.record.content for hit in found] == [hit.record.content for hit in exact]
                 assert {hit.record.content for hit in found[:copies]} == {query}

@@ -11,22 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from .._context import Context
 from .._record_checks import check_time
+from .._sql.pending import list_spaces
+from .._sql.predicates import prepare_filter
+from .._sql.recalling import recall_hash, recall_lexical
+from .._sql.records import record_from_row
+from .._sql.scoring import PARTS, RecallShape
+from .._sql.searching import SHORT_QUERY_SQUARED_NORM
 from .._validation import check_content, check_limit
 from ..embedding.counting import counts_of, squared_norm
+from ..embedding.fields import name_of_field
 from ..errors import EmbedderError, InvalidTypeError, InvalidValueError
 from ..filters import Filter, check_filter
 from ..ranking import Ranking, check_ranking
 from ..recall_records import Hit, Hits
 from .after import Reranker, check_diversity, check_reranker, diversify, rerank
+from .nearest import nearest
 from .question import read_question
 from .reading import read_again
-from .space import space_of_embedder
+from .space import MOST_CAREFUL, space_of_embedder
 
 if TYPE_CHECKING:
     from asyncpg import Record
 
     from .._sql.predicates import Shape
-    from .._sql.scoring import RecallShape
 
 #: How much a word counts that stands so many memories away in the thread.
 WINDOW = {distance: 1 / (1 + abs(distance)) for distance in (1, 2, 3, 4, -1, -2, -3, -4)}
@@ -38,9 +45,8 @@ THREAD_RARITY = 1.0
 _BLOCKS, _CANDIDATES = (20, 200), (8, 80)
 #: A limit from which everything that holds a word is looked at closely.
 _LARGE_LIMIT = 500
-#: How many of the nearest by their vectors come in, at the least. Where nothing else counts, how many for one that is
-#: returned and at the least: an index is asked for more, so that one notices where it gives equal vectors.
-_NEAREST, _NEAREST_ALONE = 100, (2, 40)
+#: How many of the nearest by their vectors come in, at the least.
+_NEAREST = 100
 
 #: How many hits are read for one that is returned, and at the least, where others judge or choose.
 _READ = (4, 40)
@@ -75,9 +81,6 @@ async def recall(
     diversity: float = 0.0,
 ) -> Hits:
     """Check, split the query into words, rank in one statement."""
-    from .._sql.predicates import prepare_filter
-    from .._sql.scoring import RecallShape
-
     text = check_content(query, "query", max_bytes=context.limits.content_bytes)
     at_most = check_limit(limit)
     chosen = check_ranking(ranking)
@@ -95,6 +98,7 @@ async def recall(
         "blocks": _looked_at(read, _BLOCKS),
         "candidates": None if exact else _looked_at(read, _CANDIDATES),
         "nearest": _looked_at(read, (1, _NEAREST)),
+        "ef_search": MOST_CAREFUL,
     }
     if not at_most:
         await context.ready()
@@ -138,9 +142,6 @@ def _looked_at(limit: int, counts: tuple[int, int]) -> int:
 async def _by_hash(
     context: Context, text: str, parameters: dict[str, Any], shape: Shape
 ) -> tuple[list[Record], tuple[str, ...]]:
-    from .._sql.recalling import recall_hash
-    from .._sql.searching import SHORT_QUERY_SQUARED_NORM
-
     counts = await counts_of(text)
     norm = squared_norm(counts)
     parameters |= {"counts": counts, "query_norm": float(norm)}
@@ -157,10 +158,8 @@ async def _by_words(
     *,
     exact: bool,
 ) -> tuple[list[Record], tuple[str, ...]]:
-    from .._sql.recalling import recall_lexical
-
     vector, note = await _vector(context, text, ranking)
-    small = False
+    small, space = False, None
     if vector is not None and context.embedder is not None:
         parameters |= {
             "query_vector": vector,
@@ -170,16 +169,20 @@ async def _by_words(
         space = await space_of_embedder(context, context.embedder)
         index = None if exact or not space.many else space.index
         small = space.index is not None and not (exact or space.many)
-        by_rank = ranking.fusion == "rrf"
-        shape = replace(shape, distance=context.embedder.distance, index=index, by_rank=by_rank)
-        shape = replace(shape, fields=context.fields)
-        shape = _without_words(context, shape, ranking)
-    if shape.vector_alone:
-        from .._sql.recalling_nearest import recall_nearest
-
-        wanted = {"nearest": _looked_at(parameters["limit"], _NEAREST_ALONE)}
-        rows = await context.candidates(recall_nearest, parameters | wanted, shape)
-        if _are_nearest(rows, parameters):
+        words, questions, nearby = _beside_vectors(context, ranking)
+        shape = replace(
+            shape,
+            words=words,
+            questions=questions,
+            nearby=nearby,
+            distance=context.embedder.distance,
+            index=index,
+            fields=context.fields,
+            by_rank=ranking.fusion == "rrf",
+        )
+    if space is not None and shape.vector_alone:
+        rows = await nearest(context, parameters, shape, space)
+        if rows:
             return rows, (_WITHOUT_WORDS, note + _how(rows[0], small=small))
     parameters |= _question(context, text, ranking)
     if not shape.words:
@@ -198,12 +201,14 @@ async def _by_words(
     return rows, (f"lexical: {where}", *read_as, _searched(rows, note, shape.distance, small=small))
 
 
-def _without_words(context: Context, shape: RecallShape, ranking: Ranking) -> RecallShape:
-    """Return a shape that looks for no word of the query, if those weigh nothing and name no subject that does."""
+def _beside_vectors(context: Context, ranking: Ranking) -> tuple[bool, bool, bool]:
+    """Say whether words of the query are looked for, questions told apart, and what is nearby looked at.
+
+    No word is looked for if those weigh nothing and name no subject that does; the others may be left out then.
+    """
     if ranking.lexical or (context.subject_field is not None and ranking.subject != 1):
-        return shape
-    nearby = bool(ranking.context or ranking.thread)
-    return replace(shape, words=False, questions=ranking.question != 1, nearby=nearby)
+        return True, True, True
+    return False, ranking.question != 1, bool(ranking.context or ranking.thread)
 
 
 def _are_all(shape: RecallShape, rows: list[Record], parameters: Mapping[str, Any]) -> bool:
@@ -212,14 +217,6 @@ def _are_all(shape: RecallShape, rows: list[Record], parameters: Mapping[str, An
     if rows and rows[0]["found"] >= limit:
         return True
     return len(rows) < limit and (every or not shape.priors)
-
-
-def _are_nearest(rows: list[Record], parameters: Mapping[str, Any]) -> bool:
-    """Say whether nothing else belongs to the best: what has no vector does, with a score of 0, after all that have."""
-    if not rows or rows[0]["vector_why"] in ("short", "equal"):
-        return False
-    enough = len(rows) == parameters["limit"] or rows[0]["complete"]
-    return bool(enough or parameters["min_score"] > 0)
 
 
 async def _compares_words(context: Context) -> bool:
@@ -300,8 +297,6 @@ async def _pending(context: Context, ranking: Ranking) -> tuple[str, ...]:
     """Say how many memories no vector can find, which takes a look at all of them."""
     if context.embedder is None or not ranking.vector or ranking.space == "hash":
         return ()
-    from .._sql.pending import list_spaces
-
     name = context.embedder.space
     rows = await context.fetch(list_spaces, {"namespace": context.namespace}, context.fields)
     return tuple(
@@ -358,10 +353,6 @@ def _question(context: Context, text: str, ranking: Ranking) -> dict[str, Any]:
 
 
 def _hits(rows: list[Record], *, explain: bool) -> list[Hit]:
-    from .._sql.records import record_from_row
-    from .._sql.scoring import PARTS
-    from ..embedding.fields import name_of_field
-
     hits = []
     for row in rows:
         parts = {name: part for name in PARTS if (part := row.get(f"part_{name}"))} if explain else {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -13,6 +15,16 @@ if TYPE_CHECKING:
     from .._sql.space_index import SpaceIndexShape
     from ..embedding.spaces import SpaceEmbedder
 
+#: How many candidates an index keeps while it looks for the nearest few. 40 find 0.996 of the five nearest of 20,000,
+#: 64 find 0.998 of those of 100,000: of hash embeddings of sentences; of vectors of 384 dimensions in clusters, more.
+MOST_CAREFUL = 100
+#: By how many entries the index has: that number, and up to how many memories that match a filter are compared one by
+#: one. To compare one takes 3 µs. To find 20 by the index takes 5 µs for each entry passed, fewer where more match: as
+#: long where the square of those that match is 34 times the entries.
+_SCANS = ((30_000, 40, 800), (300_000, 64, 2_000), (inf, MOST_CAREFUL, 5_000))
+#: How many filters are remembered to keep many memories.
+_REMEMBERED_FILTERS = 1_000
+
 #: Seconds for which what was found is taken for true. An index that is gone makes a recall slow, and nothing else.
 _REMEMBERED = 60.0
 
@@ -21,13 +33,27 @@ _REMEMBERED = 60.0
 class Space:
     """The ``dimensions`` of a namespace's space, None if it is not there, and the ``index`` that serves it, if any.
 
-    A namespace that has not ``many`` embeddings in it is read through, also where there is an index.
+    A namespace that has not ``many`` embeddings in it is read through, also where there is an index; ``ef_search`` is
+    with how many candidates that is to be scanned, at the least, and ``few`` how many memories that match a filter are
+    compared one by one instead. Of the filters ``keeping_many`` it is known that more match.
     """
 
     dimensions: int | None
     index: SpaceIndexShape | None
     many: bool
     until: float
+    ef_search: int = MOST_CAREFUL
+    few: int = 0
+    keeping_many: set[Hashable] = field(default_factory=set)
+
+    def note(self, kept: Hashable, *, many: bool) -> None:
+        """Remember, or forget, that a filter keeps many memories."""
+        if not many:
+            self.keeping_many.discard(kept)
+            return
+        if len(self.keeping_many) >= _REMEMBERED_FILTERS:
+            self.keeping_many.clear()
+        self.keeping_many.add(kept)
 
 
 _known: WeakKeyDictionary[SpaceEmbedder, dict[str, Space]] = WeakKeyDictionary()
@@ -52,10 +78,17 @@ async def _look(context: Context, embedder: SpaceEmbedder) -> Space:
         return Space(None, None, False, 0)
     dimensions = rows[0]["dimensions"]
     found = await context.fetch(find_space_indexes, {"prefix": index_prefix(embedder.space)})
-    shapes = [shape_of_index(row["name"], embedder.space, embedder.distance) for row in found if row["valid"]]
-    fitting = [shape for shape in shapes if shape.dimensions == dimensions]
-    many = False
+    shapes = [
+        (shape_of_index(row["name"], embedder.space, embedder.distance), row["entries"])
+        for row in found
+        if row["valid"]
+    ]
+    fitting = [(shape, entries) for shape, entries in shapes if shape.dimensions == dimensions]
+    index, many, entries = None, False, inf
     if fitting:
+        index, entries = fitting[0]
         asked = {"namespace": context.namespace, "space": embedder.space, "dimensions": dimensions}
         ((many,),) = await context.candidates(has_many, asked, context.fields)
-    return Space(dimensions, fitting[0] if fitting else None, many, monotonic() + _REMEMBERED)
+    known = inf if entries < 0 else entries
+    ef_search, few = next((ef_search, few) for most, ef_search, few in _SCANS if known <= most)
+    return Space(dimensions, index, many, monotonic() + _REMEMBERED, ef_search, few)

@@ -188,7 +188,8 @@ def _nearest_by_index(
     matches = matching_memory(tables, vectors.c.seq, shape.matching, "indexed_memory").scalar_subquery()
     several = 1 if shape.fields.are_usual else _OF_A_MEMORY
     wanted = func.least(
-        func.greatest(_times(number_parameter("nearest"), several), number(100)), number(1000)
+        func.greatest(_times(number_parameter("nearest"), several), number_parameter("ef_search")),
+        number(1000),
     )
     settings = {
         "hnsw.iterative_scan": literal_column("'relaxed_order'"),

@@ -25,7 +25,8 @@ def recall_nearest(tables: Tables, shape: RecallShape) -> Select[Any]:
     that nothing else matches. No row comes where there is no space to find them in.
     """
     assert shape.distance is not None
-    matching = matching_places(tables, shape.matching) if shape.filtered and shape.pruned else None
+    counts = shape.filtered and shape.pruned and shape.few
+    matching = matching_places(tables, shape.matching, shape.few) if counts else None
     near = nearest_at_once(tables, shape, shape.distance, matching)
     similarity = similarity_of(near.memories.c.distance, shape.distance)
     part = (float_parameter("vector_weight") * similarity).label("part_vector")
@@ -39,5 +40,5 @@ def recall_nearest(tables: Tables, shape: RecallShape) -> Select[Any]:
     )
     if shape.names_field:
         statement = statement.add_columns(nearest_field(tables, best, shape, shape.distance).label("field"))
-    # Of a filter, the best plan depends on the values.
-    return statement if shape.filtered else apart_from_planning(statement)
+    # How what matches a filter is found best depends on the values.
+    return statement if counts else apart_from_planning(statement)

@@ -28,7 +28,7 @@ from .lexical import LexicalLeg
 from .parameters import float_parameter, texts_parameter, time_parameter
 from .predicates import Shape
 from .space_index import SpaceIndexShape
-from .word_hits import divided, number
+from .word_hits import FEW, divided, number
 
 #: How far in its thread a memory lends its score to others.
 NEARBY = 12
@@ -50,7 +50,8 @@ ZERO: ColumnElement[float] = literal_column("0::double precision", Double)
 class RecallShape:
     """What a statement of `recall` has: only what the ranking weighs, since all of it costs time.
 
-    ``matching`` is the shape of the filter, if ``filtered``. With ``pruned`` not all places are looked at closely. A
+    ``matching`` is the shape of the filter, if ``filtered``: of up to ``few`` memories that match the nearest are found
+    exactly, and 0 says that more do. With ``pruned`` not all places are looked at closely. A
     vector is compared by a ``distance``, if there is one, and found by an ``index``: that of the nearest of the
     ``fields`` of a memory, which is told if ``names_field``. ``by_rank`` fuses by ranks. With ``typos`` words that no
     memory holds are replaced.
@@ -61,6 +62,7 @@ class RecallShape:
 
     matching: Shape
     filtered: bool = False
+    few: int = FEW
     words: bool = True
     questions: bool = True
     nearby: bool = True

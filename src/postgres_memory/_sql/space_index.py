@@ -150,8 +150,11 @@ def exact_distance(
 
 
 def find_space_indexes(tables: Tables) -> Select[Any]:
-    """Return the indexes whose name begins with ``prefix``, each with whether it is whole."""
-    classes = table("pg_class", column("oid"), column("relname"), schema="pg_catalog")
+    """Return the indexes whose name begins with ``prefix``, each with whether it is whole.
+
+    ``entries`` is how many it had at the last vacuum, or when it was built; -1 where nobody knows.
+    """
+    classes = table("pg_class", column("oid"), column("relname"), column("reltuples"), schema="pg_catalog")
     indexes = table(
         "pg_index", column("indexrelid"), column("indrelid"), column("indisvalid"), schema="pg_catalog"
     )
@@ -159,6 +162,7 @@ def find_space_indexes(tables: Tables) -> Select[Any]:
     columns: list[ColumnElement[Any]] = [
         literal_column("relname::text").label("name"),
         indexes.c.indisvalid.label("valid"),
+        classes.c.reltuples.label("entries"),
     ]
     return (
         select(*columns)

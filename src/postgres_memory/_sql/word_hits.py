@@ -42,7 +42,7 @@ _COUNTED = 10_000
 #: next to nothing. Fewer are where there are ``MANY`` memories: there, more are read only with rarer words.
 _MOST_HITS, _MOST_HITS_OF_MANY, MANY = 15_000, 2_000, 200_000
 #: As many memories that match a filter are all looked at closely.
-_FEW = 2_000
+FEW = 2_000
 
 
 def number(value: int) -> ColumnElement[int]:
@@ -77,18 +77,18 @@ class Matching:
     few: ColumnElement[bool]
 
 
-def matching_places(tables: Tables, shape: Shape) -> Matching:
+def matching_places(tables: Tables, shape: Shape, few: int = FEW) -> Matching:
     memories = tables.memories.alias("matching_memory")
     places = (
         select(place_of(memories).label("place"), memories.c.seq)
         .where(seen(memories), predicate(memories, shape))
-        .limit(number(_FEW + 1))
+        .limit(number(few + 1))
         .cte("matching")
         .prefix_with("MATERIALIZED")
     )
     # Materialized, since it is asked for at several places, and counting takes as long as the reading.
     counted = (
-        select((func.count() <= number(_FEW)).label("few"))
+        select((func.count() <= number(few)).label("few"))
         .select_from(places)
         .cte("counted_matching")
         .prefix_with("MATERIALIZED")

@@ -83,6 +83,8 @@ class HashEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the hash embedding of each text, in the order of ``texts``."""
+        if len(texts) == 1 and len(texts[0]) <= _PIECE:
+            return [hash_embedding(texts[0])]  # a turn of the event loop would take as long
         vectors: list[list[float]] = []
         for start in range(0, len(texts), _TURN):
             rows = hash_counts_many(texts[start : start + _TURN])
