@@ -15,8 +15,13 @@ import asyncpg
 from postgres_memory import PostgresMemory
 from postgres_memory._embedded import EmbeddedServer
 
-#: Durable, as a server is.
-SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "4GB", "max_connections": "300"}
+#: Durable, as a server is; an index of a million vectors is built in memory.
+SETTINGS = {
+    "shared_buffers": "1GB",
+    "maintenance_work_mem": "1GB",
+    "max_wal_size": "4GB",
+    "max_connections": "300",
+}
 DSN = "POSTGRES_MEMORY_BENCH_DSN"
 
 
