@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .._context import Context
 from .._sql.recalling_nearest import recall_nearest
 from .._validation import check_limit
-from .space import MOST_CAREFUL, Space
+from .space import Space
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: How many are looked for for one that is returned, and at the least: so that one notices where an index gives equal
 #: vectors.
 _WANTED = (3, 20)
+#: With how many candidates an index is scanned, at the least, where a filter may keep what is further away.
+_WITH_FILTER = 64
 
 
 async def nearest(
@@ -31,9 +33,8 @@ async def nearest(
     """
     per_hit, least = _WANTED
     count = check_limit(max(per_hit * parameters["limit"], least))
-    # What an index finds last it finds less surely, so that it looks for twice as many; and with a filter, which may
-    # keep what is far away, as carefully as it can.
-    careful = MOST_CAREFUL if shape.filtered else space.ef_search
+    # What an index finds last it finds less surely, so that it looks for twice as many.
+    careful = max(space.ef_search, _WITH_FILTER) if shape.filtered else space.ef_search
     asked = {**parameters, "nearest": count, "ef_search": check_limit(max(2 * count, careful))}
     counts = shape.filtered and shape.pruned and shape.index is not None
     kept = _filter_of(context, parameters, shape) if counts else None

@@ -61,6 +61,9 @@ _WHY = {
     "index": ", by the index, since many memories match",
 }
 
+#: No filter.
+_ALL = prepare_filter(check_filter(None))
+
 _WITHOUT_WORDS = "lexical: left out, it has no weight"
 
 _logger = logging.getLogger(__name__)
@@ -88,7 +91,7 @@ async def recall(
     varied = check_diversity(diversity)
     least = _check_min_score(min_score)
     read = _looked_at(at_most, _READ) if reranker is not None or varied else at_most
-    prepared = prepare_filter(check_filter(filter))
+    prepared = _ALL if filter is None else prepare_filter(check_filter(filter))
     parameters = prepared.parameters | _weights(chosen)
     parameters |= {
         "namespace": context.namespace,
