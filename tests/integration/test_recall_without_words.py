@@ -138,7 +138,7 @@ async def test_as_with_words(memory: PostgresMemory, data: st.DataObject) -> Non
     query = data.draw(queries.filter(bool), "query")
     found = await verbs.recall(query, explain=True, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recalling, "_without_words", lambda context, shape, ranking: shape)
+        patch.setattr(recalling, "_beside_vectors", lambda context, ranking: (True, True, True))
         as_it_was = await verbs.recall(query, explain=True, **options)
     assert_same(found, as_it_was)
     # Where there is the vector alone, an index is asked for less, and may have that.
